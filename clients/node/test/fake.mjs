@@ -65,7 +65,7 @@ export async function fakeSidecar() {
     },
     runMessage: asks('runMessage', (request) => (request.openAtVersion ? fake.book.open(request, execute) : runMessage(request, execute))),
     // A list that has no end, for who asks for it.
-    listTools: rpc('listTools', ({ profile, provider }) => ({ tools: [{ name: 't', inputSchemaJson: '{}' }], definitionsJson: provider ? [JSON.stringify({ of: provider })] : [], nextPageToken: profile === 'endless' ? 'again' : '' })),
+    listTools: rpc('listTools', ({ profile, provider }) => ({ tools: [{ name: 't', inputSchemaJson: '{}' }], definitionsJson: provider ? [JSON.stringify({ of: provider, name: 't', input_schema: {} })] : [], nextPageToken: profile === 'endless' ? 'again' : '' })),
     getInstructions: rpc('getInstructions', () => ({ text: 'Read the code.' })),
     getExecution: rpc('getExecution', () => ({})),
     readOutput: rpc('readOutput', () => ({})),

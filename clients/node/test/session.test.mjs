@@ -100,7 +100,7 @@ test('tools and instructions', async () => {
   fake.statuses = [status.UNAVAILABLE]
   assert.equal((await sidecall.tools('openai', { profile: 'code' }))[0].of, 'openai')
   assert.equal(fake.requests[1][1].profile, 'code')
-  assert.deepEqual(await sidecall.tools(), [{ of: 'anthropic' }])
+  assert.deepEqual(await sidecall.tools(), [{ of: 'anthropic', name: 't', input_schema: {} }])
   assert.equal(await sidecall.instructions(), 'Read the code.')
 })
 

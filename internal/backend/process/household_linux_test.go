@@ -298,7 +298,7 @@ func TestCellsOfAnEarlierProcessAreInNobodysWay(t *testing.T) {
 		if err := os.Mkdir(dir, 0o750); err != nil {
 			t.Fatal(err)
 		}
-		defer func() { _ = unix.Rmdir(dir) }()
+		t.Cleanup(func() { _ = unix.Rmdir(dir) })
 	}
 	made, started, err := own.expect(&exec.Cmd{Path: "/bin/true"})
 	if err != nil {

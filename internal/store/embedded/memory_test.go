@@ -1,6 +1,7 @@
 package embedded
 
 import (
+	"errors"
 	"fmt"
 	"testing"
 	"testing/synctest"
@@ -51,10 +52,10 @@ func TestAStoreInMemoryIsClosed(t *testing.T) {
 	if err := s.Close(); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := s.Admit(t.Context(), request("x", tool.NonIdempotent)); err != dedupe.ErrClosed {
+	if _, err := s.Admit(t.Context(), request("x", tool.NonIdempotent)); !errors.Is(err, dedupe.ErrClosed) {
 		t.Errorf("a claim: %v", err)
 	}
-	if err := s.Ping(t.Context()); err != dedupe.ErrClosed {
+	if err := s.Ping(t.Context()); !errors.Is(err, dedupe.ErrClosed) {
 		t.Errorf("a ping: %v", err)
 	}
 }

@@ -22,6 +22,8 @@ var elsewhere = map[string]string{
 	"explain.StoreDown":     "nobody could look: TestARefusalWithoutTheStore",
 	"explain.NotStarted":    "there is no time to look, or nobody who waits: TestNothingIsBegunForACallerThatHasLeft",
 	"explain.Corrupt":       "what the record says: TestACallWithACorruptRecord",
+	"explain.CutShort":      "of a message that came to no end: no call of it was ever made",
+	"explain.TooLarge":      "no request can be made with it, so that there is no record",
 	"explain.Reused":        "what the record says",
 	"explain.InProgress":    "what the record says",
 	"explain.LostResult":    "what the record says",
