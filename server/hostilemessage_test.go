@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"runtime"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -236,6 +237,40 @@ func TestVersionsOfOpenCalls(t *testing.T) {
 		if status.Code(err) != code || !strings.Contains(err.Error(), "open_at_version: ") {
 			t.Errorf("%d: %v", version, err)
 		}
+	}
+}
+
+// The open calls of a conversation are those of its tenant alone.
+func TestOpenCallsOfAnotherTenant(t *testing.T) {
+	var heard []backend.Invocation
+	c := newConversing(t, map[string]*calltest.Backend{"pay": hearing(&heard)})
+	c.append(&sidecallv1.AppendMessagesRequest{ConversationId: "c1", Provider: "anthropic", TurnId: "t1", MessagesJson: []string{asksUser, asking("a", "pay")}})
+	s, other := service(c.Sidecar), context.WithValue(t.Context(), tenantKey{}, "other")
+	_, err := s.RunMessage(other, &sidecallv1.RunMessageRequest{OpenAtVersion: 2, Shared: &sidecallv1.ExecuteToolRequest{ConversationId: "c1"}})
+	if status.Code(err) != codes.NotFound || len(heard) != 0 {
+		t.Errorf("%v, %d calls were made", err, len(heard))
+	}
+}
+
+// Two programs that go on with one conversation run its calls once.
+func TestOpenCallsRunOnceForAll(t *testing.T) {
+	var ran atomic.Int64
+	c := newConversing(t, map[string]*calltest.Backend{"pay": {Do: func(context.Context, backend.Invocation) (backend.Reply, *tool.Failure) {
+		ran.Add(1)
+		return backend.Reply{Text: []byte("ok")}, nil
+	}}})
+	c.append(&sidecallv1.AppendMessagesRequest{ConversationId: "c1", Provider: "anthropic", TurnId: "t1", MessagesJson: []string{asksUser, asking("a", "pay", "b", "pay")}})
+	var all sync.WaitGroup
+	for range 8 {
+		all.Go(func() {
+			if _, err := c.tools.RunMessage(t.Context(), &sidecallv1.RunMessageRequest{OpenAtVersion: 2, Shared: &sidecallv1.ExecuteToolRequest{ConversationId: "c1"}}); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	all.Wait()
+	if ran.Load() != 2 {
+		t.Errorf("they ran %d times", ran.Load())
 	}
 }
 
