@@ -85,7 +85,7 @@ func (g *GRPC) agents(in *intake, offered []string) *grpc.Server {
 		options = append(options, grpc.ChainUnaryInterceptor(ofTenant(name)))
 	}
 	server := g.server(in, options...)
-	server.RegisterService(in.methods(&sidecallv1.ToolService_ServiceDesc), &Service{Executor: g.executor, Offered: offered, bytes: in.bytes, mostArguments: in.most, readers: g.readers})
+	server.RegisterService(in.methods(&sidecallv1.ToolService_ServiceDesc), &Service{Executor: g.executor, Offered: offered, bytes: in.bytes, mostArguments: in.most, readers: g.readers, loads: in.loads})
 	server.RegisterService(in.methods(&sidecallv1.ConversationService_ServiceDesc), &Conversations{Executor: g.executor, Book: g.options.Book, Offered: offered})
 	g.forWorkers(server, in, offered)
 	return described(server, in, g.Health)
@@ -97,7 +97,7 @@ func (g *GRPC) agents(in *intake, offered []string) *grpc.Server {
 func (g *GRPC) Operators() *grpc.Server {
 	in := g.intake()
 	server := g.server(in, grpc.Creds(peerCredentials{}), grpc.ChainUnaryInterceptor(ofTenantNamed))
-	server.RegisterService(in.methods(&sidecallv1.ToolService_ServiceDesc), &Service{Executor: g.executor, bytes: in.bytes, mostArguments: in.most, readers: g.readers})
+	server.RegisterService(in.methods(&sidecallv1.ToolService_ServiceDesc), &Service{Executor: g.executor, bytes: in.bytes, mostArguments: in.most, readers: g.readers, loads: in.loads})
 	server.RegisterService(in.methods(&sidecallv1.ConversationService_ServiceDesc), &Conversations{Executor: g.executor, Book: g.options.Book})
 	server.RegisterService(in.methods(&sidecallv1.OperatorService_ServiceDesc), &Operator{Executor: g.executor})
 	return described(server, in, g.Health)

@@ -25,14 +25,26 @@ func (in *intake) fewLoads(ctx context.Context, req any, info *grpc.UnaryServerI
 	if !loading[info.FullMethod] {
 		return next(ctx, req)
 	}
-	select {
-	case in.loads <- struct{}{}:
-		defer func() { <-in.loads }()
-	case <-ctx.Done():
-		return nil, status.FromContextError(ctx.Err()).Err()
+	leave, err := place(ctx, in.loads)
+	if err != nil {
+		return nil, err
 	}
+	defer leave()
 	if err := in.unread.refuse(); err != nil {
 		return nil, err
 	}
 	return next(ctx, req)
+}
+
+// place waits for one of places, which are few; nil is without a bound.
+func place(ctx context.Context, places chan struct{}) (leave func(), err error) {
+	if places == nil {
+		return func() {}, nil
+	}
+	select {
+	case places <- struct{}{}:
+		return func() { <-places }, nil
+	case <-ctx.Done():
+		return nil, status.FromContextError(ctx.Err()).Err()
+	}
 }

@@ -3,7 +3,6 @@ package server
 import (
 	"cmp"
 	"context"
-	"slices"
 
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
@@ -13,6 +12,7 @@ import (
 	"github.com/sidecall/sidecall/internal/call/explain"
 	"github.com/sidecall/sidecall/internal/call/result"
 	"github.com/sidecall/sidecall/internal/catalog"
+	"github.com/sidecall/sidecall/internal/limit"
 	"github.com/sidecall/sidecall/internal/provider"
 	"github.com/sidecall/sidecall/internal/tool"
 	sidecallv1 "github.com/sidecall/sidecall/proto/sidecall/v1"
@@ -24,18 +24,21 @@ type turn struct {
 	format provider.Format
 	// results are in the order of the calls; nil is one that requests have.
 	results  []*sidecallv1.ExecuteToolResponse
-	requests []*sidecallv1.ExecuteToolRequest
+	requests []call.Request
+	// load is what the calls hold that the request has not brought.
+	load limit.Load
 }
 
-// add takes in a call with what it shares with the others.
-func (t *turn) add(shared *sidecallv1.ExecuteToolRequest, id, name, arguments string) *sidecallv1.ExecuteToolRequest {
-	one := proto.CloneOf(shared)
-	if one == nil {
-		one = &sidecallv1.ExecuteToolRequest{}
+// add takes in a call. Its ids are fit, so that what is wrong with it is wrong with what
+// all calls share: it is said once, and is in memory once.
+func (t *turn) add(made call.Request) error {
+	for _, why := range []*tool.Error{made.Nameless, made.Impossible} {
+		if why != nil {
+			return status.Errorf(codes.InvalidArgument, "shared.%s: %s", why.Field, why.Constraint)
+		}
 	}
-	one.ToolUseId, one.ToolName, one.ArgumentsJson = id, name, arguments
-	t.requests, t.results = append(t.requests, one), append(t.results, nil)
-	return one
+	t.requests, t.results = append(t.requests, made), append(t.results, nil)
+	return nil
 }
 
 // answer takes in a call that is not made.
@@ -62,14 +65,19 @@ func (s *Service) RunMessage(ctx context.Context, req *sidecallv1.RunMessageRequ
 	if shared := req.GetShared(); shared.GetToolUseId() != "" || shared.GetToolName() != "" || shared.GetArgumentsJson() != "" {
 		return nil, status.Error(codes.InvalidArgument, "shared: has tool_use_id, tool_name or arguments_json, which are each call's own")
 	}
+	if req.GetMaxResponseBytes() < 0 {
+		return nil, status.Errorf(codes.InvalidArgument, "max_response_bytes: is %d: expected 0, or what the client can receive", req.GetMaxResponseBytes())
+	}
 	lease := s.Executor.Catalog.Lease()
 	defer lease.Release()
-	made, err := s.turn(ctx, req)
-	if err != nil {
+	made := &turn{}
+	made.load.Of(s.bytes)
+	defer made.load.Release()
+	if err := s.read(ctx, lease.Snapshot, req, made); err != nil {
 		return nil, err
 	}
-	most := cmp.Or(int(max(req.GetMaxResponseBytes(), 0)), receivable)
-	s.run(ctx, lease, made, min(most/4, result.MostBytes)) // the messages have as much again, and what JSON adds
+	most := cmp.Or(int(req.GetMaxResponseBytes()), receivable)
+	s.run(ctx, lease, made, min(max(most/4, 1), result.MostBytes)) // the messages have as much again, and what JSON adds
 	res, err := made.response()
 	if err != nil || proto.Size(res) <= most {
 		return res, err
@@ -80,16 +88,22 @@ func (s *Service) RunMessage(ctx context.Context, req *sidecallv1.RunMessageRequ
 	return made.response()
 }
 
-// turn is what a request asks for.
-func (s *Service) turn(ctx context.Context, req *sidecallv1.RunMessageRequest) (*turn, error) {
+// read reads what a request asks for.
+func (s *Service) read(ctx context.Context, snapshot *catalog.Snapshot, req *sidecallv1.RunMessageRequest, t *turn) error {
+	one := proto.CloneOf(req.GetShared()) // the calls in turn
+	if one == nil {
+		one = &sidecallv1.ExecuteToolRequest{}
+	}
 	if req.GetOpenAtVersion() != 0 {
-		return s.open(ctx, req)
+		return s.open(ctx, snapshot, req, one, t)
 	}
 	read, err := readMessage(req.GetMessageJson())
 	if err != nil {
-		return nil, err
+		return err
 	}
-	t := &turn{format: read.Format}
+	t.format = read.Format
+	one.TurnId = cmp.Or(one.GetTurnId(), read.ID)
+	one.MessageId = cmp.Or(one.GetMessageId(), one.GetTurnId())
 	for _, c := range read.Calls {
 		switch most := s.mostArguments; {
 		case read.Cut != "":
@@ -97,35 +111,32 @@ func (s *Service) turn(ctx context.Context, req *sidecallv1.RunMessageRequest) (
 		case most > 0 && len(c.Arguments) > most:
 			t.answer(c.ID, explain.TooLarge(c.Tool, len(c.Arguments), most))
 		default:
-			one := t.add(req.GetShared(), c.ID, c.Tool, c.Arguments)
-			one.TurnId = cmp.Or(one.GetTurnId(), read.ID)
-			one.MessageId = cmp.Or(one.GetMessageId(), one.GetTurnId()) // its calls may be several batches
+			one.ToolUseId, one.ToolName, one.ArgumentsJson = c.ID, c.Tool, c.Arguments
+			if err := t.add(s.request(ctx, snapshot, one)); err != nil {
+				return err
+			}
 		}
 	}
-	return t, nil
+	return nil
 }
+
+// mostFault is how many characters are said of what is wrong with a message.
+const mostFault = 500
 
 func readMessage(text string) (*provider.Turn, error) {
 	read, err := provider.Read(text)
 	if err != nil {
-		return nil, status.Errorf(codes.InvalidArgument, "message_json: %v", err)
+		return nil, status.Errorf(codes.InvalidArgument, "message_json: %s", tool.Shorten(err.Error(), mostFault)) // it may name what is in it
 	}
 	return read, nil
 }
 
-// run makes the calls, as many at a time as a batch may have.
+// run makes the calls, as one batch: they share its room, and its order.
 func (s *Service) run(ctx context.Context, lease catalog.Lease, t *turn, most int) {
-	at := 0
-	for batch := range slices.Chunk(t.requests, max(lease.Limits.MaxBatch, 1)) {
-		calls := make([]call.Request, len(batch))
-		for i, one := range batch {
-			calls[i] = s.request(ctx, lease.Snapshot, one)
-		}
-		for _, res := range s.Executor.ExecuteBatch(ctx, lease, calls, most) {
-			for t.results[at] != nil {
-				at++
-			}
-			t.results[at] = res
+	made := s.Executor.ExecuteBatch(ctx, lease, t.requests, most)
+	for i, known := range t.results {
+		if known == nil {
+			t.results[i], made = made[0], made[1:]
 		}
 	}
 }
@@ -145,32 +156,52 @@ func (t *turn) response() (*sidecallv1.RunMessageResponse, error) {
 	return res, nil
 }
 
-// open is what a conversation has left open: calls that are made again with the ids that
+// open reads what a conversation has left open: calls that are made again with the ids that
 // they had, and those of which no record would keep them from running twice.
-func (s *Service) open(ctx context.Context, req *sidecallv1.RunMessageRequest) (*turn, error) {
-	if req.GetMessageJson() != "" {
-		return nil, status.Error(codes.InvalidArgument, "open_at_version: is instead of message_json, and not beside it")
+func (s *Service) open(ctx context.Context, snapshot *catalog.Snapshot, req *sidecallv1.RunMessageRequest, one *sidecallv1.ExecuteToolRequest, t *turn) error {
+	switch {
+	case req.GetMessageJson() != "":
+		return status.Error(codes.InvalidArgument, "open_at_version: is instead of message_json, and not beside it")
+	case req.GetOpenAtVersion() < 0:
+		return status.Errorf(codes.InvalidArgument, "open_at_version: is %d: expected the version of a conversation", req.GetOpenAtVersion())
 	}
-	kept := &Conversations{Executor: s.Executor, Book: s.Executor.Book, Offered: s.Offered}
-	head, asked, age, err := kept.openAt(ctx, conversationKey(ctx, req.GetShared()), req.GetOpenAtVersion())
+	leave, err := place(ctx, s.loads)
 	if err != nil {
-		return nil, kept.transcriptStatus(ctx, err)
+		return err
 	}
-	t := &turn{format: head.Provider}
-	for _, one := range asked {
-		pending, _, err := kept.pending(ctx, conversationKey(ctx, req.GetShared()), one, age)
+	defer leave()
+	kept, key := &Conversations{Executor: s.Executor, Book: s.Executor.Book, Offered: s.Offered}, conversationKey(ctx, one)
+	head, asked, age, err := kept.openAt(ctx, key, req.GetOpenAtVersion())
+	if err != nil {
+		return kept.transcriptStatus(ctx, err)
+	}
+	t.format, one.PromptId = head.Provider, cmp.Or(head.Prompt, one.GetPromptId())
+	ctx = context.WithValue(ctx, loadKey{}, &t.load)
+	message := one.GetMessageId()
+	size := 0
+	for _, a := range asked {
+		size += len(a.Arguments)
+	}
+	if !t.load.Take(requestWeight * int64(size)) {
+		return status.Errorf(codes.ResourceExhausted,
+			"OVERLOADED: there is no room for open calls of %d bytes beside what is under way (limits.max_held_bytes); nothing was started, send the request again later", size)
+	}
+	for _, a := range asked {
+		pending, _, err := kept.pending(ctx, key, a, age)
 		if err != nil {
-			return nil, statusOf(err)
+			return statusOf(err)
 		}
 		if pending.GetState() == sidecallv1.Pending_PENDING_UNKNOWN && !pending.GetResult().GetRecorded() {
 			t.results = append(t.results, pending.GetResult())
 			continue
 		}
-		again := t.add(req.GetShared(), one.ID, one.Tool, one.Arguments)
-		again.TurnId, again.PromptId = one.Turn, cmp.Or(head.Prompt, again.GetPromptId())
-		again.MessageId = cmp.Or(again.GetMessageId(), one.Turn)
+		one.ToolUseId, one.ToolName, one.ArgumentsJson, one.TurnId = a.ID, a.Tool, a.Arguments, a.Turn
+		one.MessageId = cmp.Or(message, a.Turn)
+		if err := t.add(s.request(ctx, snapshot, one)); err != nil {
+			return err
+		}
 	}
-	return t, nil
+	return nil
 }
 
 // written are the messages that tell of results.

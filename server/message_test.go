@@ -147,16 +147,17 @@ const asks = `{"id":"msg_1","type":"message","role":"assistant","stop_reason":"t
 // A turn is named by its message unless the program names it, and so is the message.
 func TestAMessageNamesItsTurn(t *testing.T) {
 	for _, c := range []struct{ turn, message, wantTurn, wantMessage string }{{"", "", "msg_1", "msg_1"}, {"7", "", "7", "7"}, {"7", "m", "7", "m"}} {
-		read, err := service(calltest.New(t)).turn(t.Context(), &sidecallv1.RunMessageRequest{MessageJson: asks, Shared: &sidecallv1.ExecuteToolRequest{
+		s, read := service(calltest.New(t)), &turn{}
+		err := s.read(t.Context(), s.Executor.Catalog.Snapshot(), &sidecallv1.RunMessageRequest{MessageJson: asks, Shared: &sidecallv1.ExecuteToolRequest{
 			ConversationId: "c1", PromptId: "p", TurnId: c.turn, MessageId: c.message, Labels: map[string]string{"team": "shop"},
-		}})
+		}}, read)
 		if err != nil || len(read.requests) != 2 {
 			t.Fatalf("%+v, %v", read, err)
 		}
 		for i, one := range read.requests {
-			if one.GetToolUseId() != string(rune('a'+i)) || one.GetTurnId() != c.wantTurn || one.GetMessageId() != c.wantMessage ||
-				one.GetConversationId() != "c1" || one.GetPromptId() != "p" || one.GetLabels()["team"] != "shop" {
-				t.Errorf("%v", one)
+			if one.Key.ID != string(rune('a'+i)) || one.Key.Turn != c.wantTurn || one.Message != c.wantMessage ||
+				one.Key.Conversation != "c1" || one.Prompt != "p" || one.Labels["team"] != "shop" {
+				t.Errorf("%+v", one)
 			}
 		}
 	}

@@ -48,6 +48,10 @@ type intake struct {
 	// receivers are those of large requests. They are few: one that stalls holds
 	// its room, and all of them must leave room for others.
 	receivers chan struct{}
+	// single is how many bytes a request has that is no message of a model; messages are
+	// the receivers of those that have more.
+	single   int
+	messages chan struct{}
 	// maxBatch is how many calls a batch may have; nil is without a bound.
 	maxBatch func() int
 	unread   *backlog
@@ -62,17 +66,25 @@ func newIntake(bytes *limit.Bytes, servers, most int) *intake {
 	bytes = bytes.Part(servers)
 	codec := newTextCodec()
 	in := &intake{
-		bytes: bytes, arriving: new(arrivals), most: most, slack: max(most/4, wellBeyond),
+		bytes: bytes, arriving: new(arrivals), most: most, single: most, slack: max(most/4, wellBeyond),
 		loads: make(chan struct{}, max(maxLoading/max(servers, 1), 1)),
 	}
-	receivers := int64(maxReceivers)
 	if bytes != nil {
-		receivers = min(max(bytes.Max()/2/(requestWeight*int64(max(most, 1))), 1), maxReceivers)
 		in.arriving.most = max(bytes.Max()/2, leastArriving)
 		codec.unread = &backlog{most: bytes.Max() / 2}
 	}
-	in.receivers, in.codec, in.unread = make(chan struct{}, receivers), codec, codec.unread
+	in.codec, in.unread = codec, codec.unread
+	in.receivers, in.messages = in.receiversOf(most), in.receiversOf(messageRequests*most)
 	return in
+}
+
+// receiversOf are those of requests of up to so many bytes, which hold a quarter of the
+// room if all of them stall.
+func (in *intake) receiversOf(most int) chan struct{} {
+	if in.bytes == nil {
+		return make(chan struct{}, maxReceivers)
+	}
+	return make(chan struct{}, min(max(in.bytes.Max()/4/(requestWeight*int64(max(most, 1))), 1), maxReceivers))
 }
 
 // small is the same for services whose requests are small. They are answered while
@@ -197,20 +209,22 @@ func (in *intake) receive(ctx context.Context, stream wireStream) (mem.BufferSli
 func (in *intake) enter(ctx context.Context, size int64) (load *limit.Load, leave func(), err error) {
 	arrivalOf(ctx).rest()
 	defer arrivalOf(ctx).wait()
-	select {
-	case in.receivers <- struct{}{}:
-	case <-ctx.Done():
-		return nil, nil, status.FromContextError(ctx.Err()).Err()
+	receivers := in.receivers
+	if size > int64(in.single) {
+		receivers = in.messages
+	}
+	if leave, err = place(ctx, receivers); err != nil {
+		return nil, nil, err
 	}
 	load = new(limit.Load)
 	load.Of(in.bytes)
 	if !load.Take(requestWeight * size) {
-		<-in.receivers
+		leave()
 		return nil, nil, status.Errorf(codes.ResourceExhausted,
 			"OVERLOADED: there is no room for a request of %d bytes beside those that are under way (limits.max_held_bytes); nothing was started, send it again later", size)
 	}
 	arrivalOf(ctx).admitted()
-	return load, func() { <-in.receivers }, nil
+	return load, leave, nil
 }
 
 // unpack reads a message that is compressed, of which nobody knows how large it

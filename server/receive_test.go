@@ -262,6 +262,26 @@ func TestARequestThatDoesNotArriveGivesItsPlaceUp(t *testing.T) {
 	}
 }
 
+// Messages of models are larger than other requests: a few of them that stall would hold
+// all the room, and every call would be refused.
+func TestMessagesThatDoNotArriveLeaveRoom(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		bytes := limit.NewBytes(256 << 20)
+		in := newIntake(bytes, 1, 4<<20)
+		ctx, end := context.WithCancel(t.Context())
+		defer end()
+		for range 100 {
+			go func() { _, _, _ = in.of("RunMessage").receive(ctx, &stalledStream{16 << 20, ctx}) }()
+			go func() { _, _, _ = in.of("ReadMessage").receive(ctx, &stalledStream{16 << 20, ctx}) }()
+			go func() { _, _, _ = in.of("ExecuteTool").receive(ctx, &stalledStream{4 << 20, ctx}) }()
+		}
+		synctest.Wait()
+		if bytes.Held() > bytes.Max()/2 || bytes.Held() < bytes.Max()/4 {
+			t.Errorf("%d of %d MB are held", bytes.Held()>>20, bytes.Max()>>20)
+		}
+	})
+}
+
 // 2.4 MB of streams on which nothing was sent held 1 GB, and 34 MB with headers 4.7.
 // Beyond the bound the oldest give way: whoever sends a request behind its stream never
 // waits for those who do not.

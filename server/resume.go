@@ -133,7 +133,7 @@ func answers(format provider.Format, pending []*sidecallv1.PendingCall) ([]strin
 func (s *Conversations) openAt(ctx context.Context, key conversation.Key, version int64) (conversation.Head, []conversation.Asked, time.Duration, error) {
 	head, _, now, err := s.Book.LoadAt(ctx, key, 0, 0)
 	if err == nil && head.Version != version {
-		err = &conversation.Stale{Expected: version, Version: head.Version}
+		err = &conversation.Stale{Field: "open_at_version", Expected: version, Version: head.Version}
 	}
 	if err != nil {
 		return head, nil, 0, err

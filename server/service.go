@@ -40,6 +40,8 @@ type Service struct {
 	// readers has a place for each output that may be read at a time: it is taken
 	// whole out of the store, for a page of it. nil is without a bound.
 	readers chan struct{}
+	// loads has a place for each conversation that may be read at a time; nil likewise.
+	loads chan struct{}
 }
 
 // ExecuteTool runs one call. Nothing but a call without an id that it must have,
@@ -156,14 +158,11 @@ func (s *Service) ReadOutput(ctx context.Context, req *sidecallv1.ReadOutputRequ
 	if req.GetOutputRef() == "" {
 		return nil, status.Error(codes.InvalidArgument, "output_ref: is required: send the one from truncation, a block or structured_output_ref")
 	}
-	if s.readers != nil {
-		select {
-		case s.readers <- struct{}{}:
-			defer func() { <-s.readers }()
-		case <-ctx.Done():
-			return nil, status.FromContextError(ctx.Err()).Err()
-		}
+	leave, err := place(ctx, s.readers)
+	if err != nil {
+		return nil, err
 	}
+	defer leave()
 	kept, err := result.Outputs{Dedupe: s.Executor.Dedupe, Book: s.Executor.Book}.Read(ctx, tenant(ctx), req.GetConversationId(), req.GetOutputRef())
 	switch {
 	case errors.Is(err, dedupe.ErrNoOutput):

@@ -23,9 +23,9 @@ import (
 var toolWriters = map[string]func(io.Writer, *sidecallv1.ListToolsResponse) error{
 	"table":            writeToolTable,
 	"json":             writeToolJSON,
-	"anthropic":        writeAnthropicTools,
-	"openai":           writeOpenAITools,
-	"openai-responses": writeResponsesTools,
+	"anthropic":        writeDefinitions,
+	"openai":           writeDefinitions,
+	"openai-responses": writeDefinitions,
 }
 
 // toolFormats are their names, for people.
@@ -145,7 +145,11 @@ func (a asked) print(cmd *cobra.Command, of answering) error {
 		_, err = io.WriteString(cmd.OutOrStdout(), res.GetText())
 		return err
 	}
-	res, err := listAll(cmd.Context(), of, a.profile)
+	question := &sidecallv1.ListToolsRequest{Profile: a.profile}
+	if a.format != "table" && a.format != "json" {
+		question.Provider = a.format
+	}
+	res, err := listAll(cmd.Context(), of, question)
 	if err != nil {
 		return err
 	}
@@ -165,7 +169,7 @@ func tellMissing(errOut io.Writer, backends []*sidecallv1.UnavailableBackend) {
 }
 
 // listAll reads all pages of the list.
-func listAll(ctx context.Context, of answering, profile string) (*sidecallv1.ListToolsResponse, error) {
+func listAll(ctx context.Context, of answering, question *sidecallv1.ListToolsRequest) (*sidecallv1.ListToolsResponse, error) {
 	all := &sidecallv1.ListToolsResponse{}
 	asked := map[string]bool{}
 	for token := ""; ; {
@@ -173,11 +177,13 @@ func listAll(ctx context.Context, of answering, profile string) (*sidecallv1.Lis
 			return nil, fail(exitUnavailable, errors.New("the pages of the list go round in circles: what answers is no sidecar"))
 		}
 		asked[token] = true
-		page, err := of.list(ctx, &sidecallv1.ListToolsRequest{Profile: profile, PageToken: token})
+		question.PageToken = token
+		page, err := of.list(ctx, question)
 		if err != nil {
 			return nil, err
 		}
 		all.Tools = append(all.Tools, page.GetTools()...)
+		all.DefinitionsJson = append(all.DefinitionsJson, page.GetDefinitionsJson()...)
 		all.UnavailableBackends = append(all.UnavailableBackends, page.GetUnavailableBackends()...)
 		if token = page.GetNextPageToken(); token == "" {
 			return all, nil
@@ -222,50 +228,11 @@ func writeToolJSON(out io.Writer, res *sidecallv1.ListToolsResponse) error {
 	return writeIndented(out, list)
 }
 
-type anthropicTool struct {
-	Name        string          `json:"name"`
-	Description string          `json:"description,omitempty"`
-	InputSchema json.RawMessage `json:"input_schema"`
-}
-
-func writeAnthropicTools(out io.Writer, res *sidecallv1.ListToolsResponse) error {
-	list := make([]anthropicTool, 0, len(res.GetTools()))
-	for _, t := range res.GetTools() {
-		list = append(list, anthropicTool{t.GetName(), t.GetDescription(), json.RawMessage(t.GetInputSchemaJson())})
-	}
-	return writeIndented(out, list)
-}
-
-type openAITool struct {
-	Type     string         `json:"type"`
-	Function openAIFunction `json:"function"`
-}
-
-type openAIFunction struct {
-	Name        string          `json:"name"`
-	Description string          `json:"description,omitempty"`
-	Parameters  json.RawMessage `json:"parameters"`
-}
-
-func writeOpenAITools(out io.Writer, res *sidecallv1.ListToolsResponse) error {
-	list := make([]openAITool, 0, len(res.GetTools()))
-	for _, t := range res.GetTools() {
-		list = append(list, openAITool{"function", openAIFunction{t.GetName(), t.GetDescription(), json.RawMessage(t.GetInputSchemaJson())}})
-	}
-	return writeIndented(out, list)
-}
-
-type responsesTool struct {
-	Type string `json:"type"`
-	openAIFunction
-	// Strict is on where it is left out, and schemas of tools are not written for it.
-	Strict bool `json:"strict"`
-}
-
-func writeResponsesTools(out io.Writer, res *sidecallv1.ListToolsResponse) error {
-	list := make([]responsesTool, 0, len(res.GetTools()))
-	for _, t := range res.GetTools() {
-		list = append(list, responsesTool{"function", openAIFunction{t.GetName(), t.GetDescription(), json.RawMessage(t.GetInputSchemaJson())}, false})
+// writeDefinitions prints the tools as a provider takes them.
+func writeDefinitions(out io.Writer, res *sidecallv1.ListToolsResponse) error {
+	list := make([]json.RawMessage, 0, len(res.GetDefinitionsJson()))
+	for _, definition := range res.GetDefinitionsJson() {
+		list = append(list, json.RawMessage(definition))
 	}
 	return writeIndented(out, list)
 }

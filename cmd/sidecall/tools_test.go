@@ -115,7 +115,7 @@ func TestToolsOfAFileThatADiscoveringBackendHas(t *testing.T) {
 func TestAListWithoutEnd(t *testing.T) {
 	_, err := listAll(t.Context(), answering{list: func(context.Context, *sidecallv1.ListToolsRequest) (*sidecallv1.ListToolsResponse, error) {
 		return &sidecallv1.ListToolsResponse{NextPageToken: "again"}, nil
-	}}, "")
+	}}, &sidecallv1.ListToolsRequest{})
 	if err == nil || !strings.Contains(err.Error(), "go round in circles") {
 		t.Error(err)
 	}

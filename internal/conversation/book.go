@@ -16,8 +16,8 @@ import (
 
 const (
 	maxIDBytes = 256
-	// maxAppend bounds the messages of one append.
-	maxAppend = 4096
+	// maxAppend bounds the messages of one append: what a response becomes, at most.
+	maxAppend = provider.MaxItems
 	// maxRaces bounds how often an append is decided anew because another one came
 	// before it. The second time its version cannot be the expected one any more.
 	maxRaces = 3
@@ -109,7 +109,7 @@ func (b *Book) write(ctx context.Context, a *Append) (Write, error) {
 // follow makes what an append writes after a head, and returns what it answers.
 func (b *Book) follow(before Head, a *Append, now time.Time) (w Write, answers []Answer, err error) {
 	if before.Version != a.Expected {
-		return w, nil, &Stale{Expected: a.Expected, Version: before.Version}
+		return w, nil, &Stale{Field: "expected_version", Expected: a.Expected, Version: before.Version}
 	}
 	if before.Version > 0 && before.Provider != a.Provider {
 		return w, nil, invalid("provider", "is %s, and the conversation is one of %s", tool.Quote(string(a.Provider)), before.Provider)

@@ -96,12 +96,16 @@ func invalid(field, format string, args ...any) error {
 	return &Invalid{Field: field, Why: fmt.Sprintf(format, args...)}
 }
 
-// Stale is the error of an append to a version that is not, or no longer, the
+// Stale is the error of a request about a version that is not, or no longer, the
 // conversation's.
-type Stale struct{ Expected, Version int64 }
+type Stale struct {
+	// Field is the one of the request that says what it expected.
+	Field             string
+	Expected, Version int64
+}
 
 func (e *Stale) Error() string {
-	return fmt.Sprintf("expected_version: is %d, and the conversation is at version %d: load it, or resume it, and append to that", e.Expected, e.Version)
+	return fmt.Sprintf("%s: is %d, and the conversation is at version %d: load it, or resume it, and append to that", e.Field, e.Expected, e.Version)
 }
 
 // Full is the error of an append for which a conversation has no room.

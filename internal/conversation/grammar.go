@@ -4,8 +4,6 @@ import (
 	"errors"
 	"slices"
 	"strings"
-	"unicode"
-	"unicode/utf8"
 
 	"github.com/sidecall/sidecall/internal/provider"
 	"github.com/sidecall/sidecall/internal/tool"
@@ -131,20 +129,12 @@ func (t *tracker) responses(m *provider.Entry) error {
 	return nil
 }
 
-// noText: no provider's id has a control character, and a lone surrogate is read as the
-// replacement for all of them.
-func noText(r rune) bool { return r == utf8.RuneError || unicode.IsControl(r) }
-
 // call notes a call of the model.
 func (t *tracker) call(c *provider.Call) error {
-	id, name := c.ID, c.Name
+	id, name, why := c.ID, c.Name, c.Unanswerable()
 	switch {
-	case id == "":
-		return invalid(t.field, "has a call without an id")
-	case len(id) > maxIDBytes:
-		return invalid(t.field, "has a call with an id of %d bytes: at most %d", len(id), maxIDBytes)
-	case strings.ContainsFunc(id, noText):
-		return invalid(t.field, "has a call with an id that is no text")
+	case why != "":
+		return invalid(t.field, "has %s", why)
 	case len(name) > maxNameBytes:
 		return invalid(t.field, "has a call of a tool with a name of %d bytes: at most %d", len(name), maxNameBytes)
 	case slices.ContainsFunc(t.open, func(c Call) bool { return c.ID == id }):

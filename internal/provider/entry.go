@@ -5,6 +5,8 @@ import (
 	"encoding/json"
 	"fmt"
 	"strconv"
+	"strings"
+	"unicode"
 	"unicode/utf16"
 	"unicode/utf8"
 
@@ -69,6 +71,24 @@ type Call struct {
 	raw jsontext.Value
 }
 
+// maxIDBytes bounds the id of a call.
+const maxIDBytes = 256
+
+// Unanswerable says why no result can be given to the call, after "has"; empty when one can.
+// No provider's id has a control character, and a lone surrogate is read as the replacement
+// for all of them.
+func (c *Call) Unanswerable() string {
+	switch {
+	case c.ID == "":
+		return "a call without an id"
+	case len(c.ID) > maxIDBytes:
+		return fmt.Sprintf("a call with an id of %d bytes: at most %d", len(c.ID), maxIDBytes)
+	case strings.ContainsFunc(c.ID, func(r rune) bool { return r == utf8.RuneError || unicode.IsControl(r) }):
+		return "a call with an id that is no text"
+	}
+	return ""
+}
+
 // Arguments are those of the call as the model wrote them: a text in JSON is that text.
 func (c *Call) Arguments() string {
 	switch {
@@ -126,7 +146,7 @@ func (m *Entry) Calls(of Format, visit func(*Call) error) error {
 		switch m.Type {
 		case "function_call":
 			return visit(m.call(m.CallID, ""))
-		case "custom_tool_call":
+		case "custom_tool_call", "computer_call", "local_shell_call", "apply_patch_call": // nobody runs them but the program
 			return visit(m.call(m.CallID, m.Type))
 		}
 	}

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	jsonv2 "github.com/go-json-experiment/json"
@@ -12,6 +13,9 @@ import (
 
 // MaxCalls bounds the calls of a message: more than any model makes in a turn.
 const MaxCalls = 1024
+
+// MaxItems bounds the items of a response, each of which is a message to append.
+const MaxItems = 4096
 
 // Turn is what one message of an assistant asks for.
 type Turn struct {
@@ -218,6 +222,8 @@ func (m *envelope) choice(message jsontext.Value, reason string) (*Turn, error) 
 	var own struct {
 		Role      loose[string]  `json:"role"`
 		ToolCalls jsontext.Value `json:"tool_calls"`
+		// Function is a call of before there were tools, which has no id.
+		Function jsontext.Value `json:"function_call"`
 	}
 	if err := jsonv2.Unmarshal(message, &own, lenient); err != nil {
 		return nil, fmt.Errorf("cannot be read: %w", err)
@@ -227,6 +233,9 @@ func (m *envelope) choice(message jsontext.Value, reason string) (*Turn, error) 
 	}
 	if isThere(own.ToolCalls) && own.ToolCalls.Kind() != jsontext.KindBeginArray {
 		return nil, errors.New("want a list in tool_calls")
+	}
+	if isThere(own.Function) {
+		return nil, errors.New("want calls in tool_calls, got a function_call, which has no id")
 	}
 	turn := &Turn{Format: OpenAI, Reason: reason, Messages: []string{string(message)}}
 	if reason == "length" || reason == "content_filter" {
@@ -240,22 +249,36 @@ func (m *envelope) response() (*Turn, error) {
 		return nil, errors.New("want a list in output")
 	}
 	turn := &Turn{Format: OpenAIResponses, ID: m.ID.is, Tokens: max(m.Usage.is.Total.is, 0)}
-	if m.Status.is == "incomplete" {
-		turn.Cut = cmp.Or(m.Incomplete.is.Reason.is, "incomplete")
+	if !completed(m.Status.is) {
+		turn.Cut = word(cmp.Or(m.Incomplete.is.Reason.is, m.Status.is))
 	}
 	err := Each(m.Output, "output", func(_ int, raw *jsontext.Value) error {
 		item, err := readEntry(*raw, lenient)
 		if err != nil {
 			return &Unreadable{"output", err}
 		}
-		if item.Type == "function_call" && string(item.Status) == `"incomplete"` {
-			turn.Cut = cmp.Or(turn.Cut, "incomplete")
+		if state := unquoted(item.Status); item.Type == "function_call" && isThere(item.Status) && !completed(state) {
+			turn.Cut = cmp.Or(turn.Cut, word(state))
+		}
+		if len(turn.Messages) == MaxItems {
+			return fmt.Errorf("has more than %d items", MaxItems)
 		}
 		turn.Messages = append(turn.Messages, string(*raw))
 		return turn.take(item)
 	})
 	turn.Reason = cmp.Or(turn.Cut, m.Status.is)
 	return turn, err
+}
+
+// completed reports that what has this status is whole, as what has none.
+func completed(status string) bool { return status == "completed" || status == "" }
+
+// word is a provider's word, which is told of each call: one that is none is not.
+func word(said string) string {
+	if len(said) > 64 {
+		return "incomplete"
+	}
+	return said
 }
 
 // take takes in the calls of an entry.
@@ -266,6 +289,10 @@ func (t *Turn) take(m *Entry) error {
 			return fmt.Errorf("want calls of functions, got one of type %q, which is for the program to run", c.Custom)
 		case len(t.Calls) == MaxCalls:
 			return fmt.Errorf("has more than %d calls", MaxCalls)
+		case c.Unanswerable() != "":
+			return errors.New("has " + c.Unanswerable())
+		case slices.ContainsFunc(t.Calls, func(other Made) bool { return other.ID == c.ID }):
+			return fmt.Errorf("has two calls with the id %q", c.ID)
 		}
 		t.Calls = append(t.Calls, Made{c.ID, c.Name, c.Arguments()})
 		return nil

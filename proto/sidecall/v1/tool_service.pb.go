@@ -1709,7 +1709,9 @@ type RunMessageRequest struct {
 	MessageJson string `protobuf:"bytes,1,opt,name=message_json,json=messageJson,proto3" json:"message_json,omitempty"`
 	// What its calls share: all fields but tool_use_id, tool_name and arguments_json. Its
 	// turn_id is the provider's id of the message, or of the response, unless it is given;
-	// its message_id is the turn_id.
+	// its message_id is the turn_id. A program that appends the message to a conversation
+	// gives it the same turn_id there. What is wrong with them is INVALID_ARGUMENT, and its
+	// text begins with shared.
 	Shared *ExecuteToolRequest `protobuf:"bytes,2,opt,name=shared,proto3" json:"shared,omitempty"`
 	// Instead of a message: makes the calls without a result of the conversation that the
 	// sidecar keeps (ConversationService) and that shared names, as long as it is at this
@@ -1720,6 +1722,7 @@ type RunMessageRequest struct {
 	// returned is to be appended at the same version.
 	OpenAtVersion int64 `protobuf:"varint,3,opt,name=open_at_version,json=openAtVersion,proto3" json:"open_at_version,omitempty"`
 	// How many bytes of a response the client can receive; 0 means 4 MiB, as gRPC has it.
+	// Where that is too little even for what is told in short, it is told in short.
 	MaxResponseBytes int64 `protobuf:"varint,4,opt,name=max_response_bytes,json=maxResponseBytes,proto3" json:"max_response_bytes,omitempty"`
 	unknownFields    protoimpl.UnknownFields
 	sizeCache        protoimpl.SizeCache

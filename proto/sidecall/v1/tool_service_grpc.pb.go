@@ -92,7 +92,8 @@ type ToolServiceClient interface {
 	// the provider has run itself are left alone. The calls of a message that ends too early
 	// are answered and not run, as nobody knows whether they are what the model meant.
 	// INVALID_ARGUMENT whose text begins with message_json: what is no message of an
-	// assistant, or has a call that is no function's, which is for the program to run.
+	// assistant; or has a call that is no function's, which is for the program to run; or one
+	// that could not be answered, without an id or with that of another. Nothing was run.
 	RunMessage(ctx context.Context, in *RunMessageRequest, opts ...grpc.CallOption) (*RunMessageResponse, error)
 	// ReadMessage returns what RunMessage reads in a message, and runs nothing. It is for
 	// loops, which keep a message before its calls are made.
@@ -267,7 +268,8 @@ type ToolServiceServer interface {
 	// the provider has run itself are left alone. The calls of a message that ends too early
 	// are answered and not run, as nobody knows whether they are what the model meant.
 	// INVALID_ARGUMENT whose text begins with message_json: what is no message of an
-	// assistant, or has a call that is no function's, which is for the program to run.
+	// assistant; or has a call that is no function's, which is for the program to run; or one
+	// that could not be answered, without an id or with that of another. Nothing was run.
 	RunMessage(context.Context, *RunMessageRequest) (*RunMessageResponse, error)
 	// ReadMessage returns what RunMessage reads in a message, and runs nothing. It is for
 	// loops, which keep a message before its calls are made.

@@ -189,7 +189,8 @@ class ToolServiceServicer:
         the provider has run itself are left alone. The calls of a message that ends too early
         are answered and not run, as nobody knows whether they are what the model meant.
         INVALID_ARGUMENT whose text begins with message_json: what is no message of an
-        assistant, or has a call that is no function's, which is for the program to run.
+        assistant; or has a call that is no function's, which is for the program to run; or one
+        that could not be answered, without an id or with that of another. Nothing was run.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
