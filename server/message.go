@@ -149,9 +149,9 @@ func (t *turn) response() (*sidecallv1.RunMessageResponse, error) {
 	}
 	res := &sidecallv1.RunMessageResponse{MessagesJson: messages, Results: t.results, BudgetExceeded: len(t.results) > 0}
 	for _, one := range t.results {
-		res.Stop = res.Stop || one.GetStop()
-		res.RequireEscalation = res.RequireEscalation || one.GetRecovery().GetRequireEscalation()
-		res.BudgetExceeded = res.BudgetExceeded && one.GetError().GetCode() == string(tool.CodeBudgetExceeded)
+		res.Stop = res.GetStop() || one.GetStop()
+		res.RequireEscalation = res.GetRequireEscalation() || one.GetRecovery().GetRequireEscalation()
+		res.BudgetExceeded = res.GetBudgetExceeded() && one.GetError().GetCode() == string(tool.CodeBudgetExceeded)
 	}
 	return res, nil
 }
