@@ -292,3 +292,16 @@ func TestFaultsOfAMessageAreShort(t *testing.T) {
 		t.Errorf("%d bytes of why it was cut, %v", len(read.GetCut()), err)
 	}
 }
+
+// A result that is told in short still says how the loop may go on.
+func TestWhatIsToldInShortSaysHowToGoOn(t *testing.T) {
+	long := strings.Repeat("x", 10_000)
+	made := &turn{format: provider.OpenAI, results: []*sidecallv1.ExecuteToolResponse{brief(&sidecallv1.ExecuteToolResponse{
+		ToolUseId: "a", Outcome: sidecallv1.Outcome_OUTCOME_ERROR, IsError: true, Content: long, Error: &sidecallv1.ToolError{Code: "LOOP_DETECTED", Hint: long},
+		Recovery: &sidecallv1.Recovery{Class: sidecallv1.RecoveryClass_RECOVERY_CLASS_GUARD, RequireEscalation: true, Context: long, SuggestedArgumentsJson: long},
+	})}}
+	res, err := made.response()
+	if err != nil || !res.GetRequireEscalation() || res.GetResults()[0].GetRecovery().GetClass() != sidecallv1.RecoveryClass_RECOVERY_CLASS_GUARD || proto.Size(res) > 3*briefBytes {
+		t.Errorf("%v, %v", res, err)
+	}
+}
