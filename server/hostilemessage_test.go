@@ -287,6 +287,12 @@ func TestFaultsOfAMessageAreShort(t *testing.T) {
 			t.Errorf("%s: %d bytes are said", name, len(err.Error()))
 		}
 	}
+	c := newConversing(t, nil)
+	twice := `{"role":"user","` + long + `":1,"` + long + `":2}`
+	_, err := c.conversations.AppendMessages(t.Context(), &sidecallv1.AppendMessagesRequest{ConversationId: "c1", Provider: "anthropic", MessagesJson: []string{twice}})
+	if status.Code(err) != codes.InvalidArgument || len(err.Error()) > 2*mostFault {
+		t.Errorf("of a message that is kept %d bytes are said", len(fmt.Sprint(err)))
+	}
 	message := `{"object":"response","status":"incomplete","incomplete_details":{"reason":"` + long + `"},"output":[]}`
 	if read, err := s.ReadMessage(t.Context(), &sidecallv1.ReadMessageRequest{MessageJson: message}); err != nil || read.GetCut() != "incomplete" {
 		t.Errorf("%d bytes of why it was cut, %v", len(read.GetCut()), err)
