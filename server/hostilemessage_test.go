@@ -287,8 +287,27 @@ func TestFaultsOfAMessageAreShort(t *testing.T) {
 			t.Errorf("%s: %d bytes are said", name, len(err.Error()))
 		}
 	}
+	c := newConversing(t, nil)
+	twice := `{"role":"user","` + long + `":1,"` + long + `":2}`
+	_, err := c.conversations.AppendMessages(t.Context(), &sidecallv1.AppendMessagesRequest{ConversationId: "c1", Provider: "anthropic", MessagesJson: []string{twice}})
+	if status.Code(err) != codes.InvalidArgument || len(err.Error()) > 2*mostFault {
+		t.Errorf("of a message that is kept %d bytes are said", len(fmt.Sprint(err)))
+	}
 	message := `{"object":"response","status":"incomplete","incomplete_details":{"reason":"` + long + `"},"output":[]}`
 	if read, err := s.ReadMessage(t.Context(), &sidecallv1.ReadMessageRequest{MessageJson: message}); err != nil || read.GetCut() != "incomplete" {
 		t.Errorf("%d bytes of why it was cut, %v", len(read.GetCut()), err)
+	}
+}
+
+// A result that is told in short still says how the loop may go on.
+func TestWhatIsToldInShortSaysHowToGoOn(t *testing.T) {
+	long := strings.Repeat("x", 10_000)
+	made := &turn{format: provider.OpenAI, results: []*sidecallv1.ExecuteToolResponse{brief(&sidecallv1.ExecuteToolResponse{
+		ToolUseId: "a", Outcome: sidecallv1.Outcome_OUTCOME_ERROR, IsError: true, Content: long, Error: &sidecallv1.ToolError{Code: "LOOP_DETECTED", Hint: long},
+		Recovery: &sidecallv1.Recovery{Class: sidecallv1.RecoveryClass_RECOVERY_CLASS_GUARD, RequireEscalation: true, Context: long, SuggestedArgumentsJson: long},
+	})}}
+	res, err := made.response()
+	if err != nil || !res.GetRequireEscalation() || res.GetResults()[0].GetRecovery().GetClass() != sidecallv1.RecoveryClass_RECOVERY_CLASS_GUARD || proto.Size(res) > 3*briefBytes {
+		t.Errorf("%v, %v", res, err)
 	}
 }

@@ -89,6 +89,11 @@ func brief(res *sidecallv1.ExecuteToolResponse) *sidecallv1.ExecuteToolResponse 
 	if res.GetIsError() {
 		short.Content = res.GetError().GetCode() + ": " + short.GetContent()
 		short.Error = &sidecallv1.ToolError{Code: res.GetError().GetCode()}
+		how := res.GetRecovery()
+		short.Recovery = &sidecallv1.Recovery{
+			Class: how.GetClass(), Retryable: how.GetRetryable(), RetriesExhausted: how.GetRetriesExhausted(), RetryAfter: how.GetRetryAfter(),
+			Attempts: how.GetAttempts(), RequireEscalation: how.GetRequireEscalation(),
+		}
 	}
 	return short
 }

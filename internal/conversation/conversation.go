@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/sidecall/sidecall/internal/provider"
+	"github.com/sidecall/sidecall/internal/tool"
 )
 
 // MaxMessageBytes is how large a message may be: as much as any client can receive,
@@ -92,8 +93,11 @@ type Invalid struct {
 
 func (e *Invalid) Error() string { return e.Field + ": " + e.Why }
 
+// mostWhy is how many characters are said of what is wrong: a message may name what is in it.
+const mostWhy = 500
+
 func invalid(field, format string, args ...any) error {
-	return &Invalid{Field: field, Why: fmt.Sprintf(format, args...)}
+	return &Invalid{Field: field, Why: tool.Shorten(fmt.Sprintf(format, args...), mostWhy)}
 }
 
 // Stale is the error of a request about a version that is not, or no longer, the
