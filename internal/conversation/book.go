@@ -132,6 +132,9 @@ func (b *Book) follow(before Head, a *Append, now time.Time) (w Write, answers [
 		if err := follows.read(raw); err != nil {
 			return w, nil, err
 		}
+		if follows.called && a.Turn == "" { // RunMessage makes them in one, in which nobody would look for them
+			return w, nil, invalid("turn_id", "is missing: %s has calls, which are known by the turn_id that they are made with", follows.field)
+		}
 		said, err := answersIn(a.Provider, raw, follows.field, follows.answers)
 		if answers = append(answers, said...); err == nil && len(answers) > provider.MaxCalls {
 			err = invalid(follows.field, "answers more than %d calls with the messages before it: append it after them", provider.MaxCalls)

@@ -81,6 +81,25 @@ func TestMessagesComeBackByteForByte(t *testing.T) {
 	}
 }
 
+// A call is known by its turn: who appends one says in which it is made, and what is appended
+// without calls need not.
+func TestACallIsAppendedWithItsTurn(t *testing.T) {
+	t.Parallel()
+	b, version := book(t), int64(0)
+	for _, messages := range [][]string{{hello}, {calling}, {results}} {
+		a := follows(version, messages...)
+		a.Turn = ""
+		_, err := b.Append(t.Context(), a)
+		if calls := messages[0] == calling; calls != (err != nil) || calls && !strings.Contains(err.Error(), "turn_id: is missing: messages_json[0] has calls") {
+			t.Errorf("%s: %v", messages[0], err)
+		}
+		if a.Turn = "t1"; err != nil {
+			appended(t, b, a)
+		}
+		version++
+	}
+}
+
 // An append whose answer was lost is sent again: it stands there once.
 func TestAnAppendIsSentAgain(t *testing.T) {
 	t.Parallel()

@@ -332,8 +332,8 @@ type AppendMessagesRequest struct {
 	// Entries of the array that the provider is sent (messages, or input items), each
 	// one JSON object of at most 3 MiB. At least one.
 	MessagesJson []string `protobuf:"bytes,4,rep,name=messages_json,json=messagesJson,proto3" json:"messages_json,omitempty"`
-	// The turn_id with which the calls in these messages are made, if they have any;
-	// what became of them is looked up under it.
+	// The turn_id with which the calls in these messages are made; what became of them is
+	// looked up under it. Required where a message has calls.
 	TurnId string `protobuf:"bytes,5,opt,name=turn_id,json=turnId,proto3" json:"turn_id,omitempty"`
 	// Made anew by the client for each append, at most 256 bytes: sent again with the
 	// same id, the append is answered as it was the first time, whatever has come after
