@@ -19,6 +19,7 @@ type Claim struct {
 	key    tool.CallID
 	record Record
 	effect EffectKey
+	terms  []Term
 	flight *flight
 	sent   time.Time // when the request for it was
 	// restored: the store had forgotten the claim, and knows it again. It is the timer's own.
@@ -34,7 +35,7 @@ type Claim struct {
 
 // newClaim returns the claim that a request sent at an instant has won.
 func newClaim(ctx context.Context, d *Dedupe, req *Request, record *Record, f *flight, sent time.Time) *Claim {
-	c := &Claim{dedupe: d, key: req.Key, record: *record, effect: req.EffectKey, flight: f, sent: sent, confirmed: sent}
+	c := &Claim{dedupe: d, key: req.Key, record: *record, effect: req.EffectKey, terms: req.Terms, flight: f, sent: sent, confirmed: sent}
 	end, ok := ctx.Deadline()
 	if !ok {
 		end = sent.Add(d.options.Retention)
@@ -54,6 +55,9 @@ func (c *Claim) Held() bool {
 	confirmed := c.lately()
 	return ahead(confirmed.Add(surely(c.dedupe.options.Lease)), time.Now()) && c.dedupe.fence.covers(confirmed)
 }
+
+// origin is the claim as it was made.
+func (c *Claim) origin() *Origin { return &Origin{c.record, c.effect, c.terms} }
 
 // Epoch counts the claims of this call; 1 for the first.
 func (c *Claim) Epoch() int64 { return c.record.Epoch }
@@ -81,7 +85,7 @@ func (c *Claim) renew() {
 	}
 	ctx, cancel := context.WithTimeout(d.life.background, lease/3)
 	defer cancel()
-	renewal := Renewal{Key: c.key, Claim: Origin{c.record, c.effect}, Lease: lease, Retention: d.options.Retention}
+	renewal := Renewal{Key: c.key, Claim: *c.origin(), Lease: lease, Retention: d.options.Retention}
 	var record Record
 	var restored bool
 	err := Survive(func() (err error) {
@@ -160,7 +164,7 @@ func (c *Claim) abandon() {
 func (c *Claim) Settle(ctx context.Context, s Settlement) (SettleVerdict, error) {
 	courier := c.dedupe.courier
 	s.Key, s.Owner, s.Epoch = c.key, c.record.Owner, c.record.Epoch
-	s.Retention, s.Claim = c.dedupe.options.Retention, &Origin{c.record, c.effect}
+	s.Retention, s.Claim = c.dedupe.options.Retention, c.origin()
 	if s.State == Unknown && c.record.Effect.Repeatable() {
 		s.State = NotRun
 	}

@@ -14,6 +14,7 @@ type Closing struct {
 	Seen      Known  // what is replaced, if the store still holds it
 	Tool      string // the name that the model called
 	Result    []byte // what whoever sends the call later is answered
+	Terms     []Term // that it can be found by
 	Retention time.Duration
 }
 
@@ -62,6 +63,9 @@ func Shut(rows Rows, closings []Closing) (shut bool, err error) {
 	}
 	for i, c := range closings {
 		if err := rows.SetCall(c.Key, &closed[i], c.Retention); err != nil {
+			return false, err
+		}
+		if err := rows.Index(c.Key, c.Terms, IndexKeep(c.Retention)); err != nil {
 			return false, err
 		}
 	}

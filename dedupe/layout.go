@@ -13,13 +13,13 @@ import (
 
 // The layout of a record, the same in every store: in big-endian, version, state, effect and mark (1
 // byte each), attempts (4), epoch, started, finished, lease end and retention (8 each; instants and
-// durations in milliseconds), the fingerprint (32); owner, tool and counter, each with its length in
-// 2 bytes before it. It is sealed: then come the CRC-32C of all else (4), with 0 for the mark, which
+// durations in milliseconds), the fingerprint (32); owner, tool, counter and details, each with its
+// length in 2 bytes before it. It is sealed: then come the CRC-32C of all else (4), with 0 for the mark, which
 // is set alone and decides nothing, and the result, up to the end.
 const (
 	layoutFixed = 4 + 4 + 5*8 + 32
 	sealBytes   = 4
-	StoredBytes = layoutFixed + 3*2 // of a stored record without its texts
+	StoredBytes = layoutFixed + 4*2 // of a stored record without its texts
 	MarkAt      = 3                 // where the mark of a record stands
 )
 
@@ -43,7 +43,8 @@ func (s *Stored) appendTo(b []byte) []byte {
 	b = append(b, s.Fingerprint[:]...)
 	b = appendText(b, s.Owner)
 	b = appendText(b, s.Tool)
-	return appendText(b, s.Counter)
+	b = appendText(b, s.Counter)
+	return appendText(b, s.Details)
 }
 
 func appendText[T string | []byte](b []byte, text T) []byte {
@@ -61,7 +62,7 @@ func decodeStored(b []byte) (s Stored, rest []byte, err error) {
 	}
 	r := reader{rest: b}
 	fixed := r.take(layoutFixed)
-	owner, name, counter := r.text(), r.text(), r.text()
+	owner, name, counter, details := r.text(), r.text(), r.text(), r.text()
 	if r.short {
 		return Stored{}, nil, fmt.Errorf("%w: a record of %d bytes is cut short", ErrCorrupt, len(b))
 	}
@@ -71,8 +72,12 @@ func decodeStored(b []byte) (s Stored, rest []byte, err error) {
 			State: State(fixed[1]), Effect: tool.Effect(fixed[2]), Attempts: int(binary.BigEndian.Uint32(fixed[4:])),
 			Epoch: number(8), StartedAt: Instant(number(16)), FinishedAt: Instant(number(24)), LeaseUntil: Instant(number(32)),
 			Fingerprint: [32]byte(fixed[layoutFixed-32:]), Owner: string(owner), Tool: string(name), Counter: string(counter),
+			Details: details,
 		},
 		Mark: fixed[MarkAt] == 1, Retention: time.Duration(number(40)) * time.Millisecond,
+	}
+	if len(details) == 0 {
+		s.Details = nil
 	}
 	if fixed[MarkAt] > 1 || s.Retention.Milliseconds() != number(40) {
 		return Stored{}, nil, fmt.Errorf("%w: a record marked %d that is kept for %d ms", ErrCorrupt, fixed[MarkAt], number(40))
@@ -94,6 +99,7 @@ func (s *Stored) Verify() error {
 		between("bytes of an owner", len(s.Owner), 1, MaxNameBytes),
 		between("bytes of the name of a tool", len(s.Tool), 0, MaxNameBytes),
 		between("bytes of the name of a counter", len(s.Counter), 0, MaxCounterBytes),
+		between("bytes of details", len(s.Details), 0, MaxDetailsBytes),
 		between("a retention", s.Retention, time.Millisecond, math.MaxInt64))
 	if err != nil { // it was no request that was invalid
 		return fmt.Errorf("%w: a record that would be an %v", ErrCorrupt, err) //nolint:errorlint // see above
@@ -111,7 +117,7 @@ func (s *Stored) AppendSealed(b []byte) []byte {
 
 // SealedBytes is how long a record is that AppendSealed appends.
 func (s *Stored) SealedBytes() int {
-	return StoredBytes + len(s.Owner) + len(s.Tool) + len(s.Counter) + sealBytes + len(s.Result)
+	return StoredBytes + len(s.Owner) + len(s.Tool) + len(s.Counter) + len(s.Details) + sealBytes + len(s.Result)
 }
 
 // DecodeSealed reads a record with its result, which shares memory with b. The error

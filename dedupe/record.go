@@ -36,6 +36,7 @@ type Record struct {
 	LeaseUntil  time.Time // store's clock; zero once settled
 	Attempts    int
 	Counter     string // of the tally in which the claim of this epoch counts; empty for none
+	Details     []byte // of its claim, for people; at most MaxDetailsBytes. No rule reads them
 	Result      []byte // as it was settled; nil when an observer moved the record
 	Lost        bool   // what Observed says of a claim whose lease is out; never stored
 }

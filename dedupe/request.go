@@ -22,6 +22,8 @@ type Request struct {
 	Draw             Draw
 	Logs             []string  // that are returned with a claim; at most MaxLogs
 	EffectKey        EffectKey // what the call does, which no other call may do or have done
+	Details          []byte    // that its record is to have; nil for none
+	Terms            []Term    // that it can be found by; at most MaxTerms
 }
 
 // Verdict is the answer to a Request.
@@ -77,5 +79,7 @@ func (r *Request) Validate() error {
 		holds(&r.Key, r.Draw != (Draw{}) || len(r.Logs) > 0),
 		r.Draw.validate(),
 		validateLogs(r.Logs),
+		between("bytes of details", len(r.Details), 0, MaxDetailsBytes),
+		between("terms to be found by", len(r.Terms), 0, MaxTerms),
 		r.EffectKey.validate(r.Key, r.Retention))
 }

@@ -17,13 +17,14 @@ type Origin struct {
 	// EffectKey is that of the call's request. The call holds the effect again, whoever has
 	// been allowed to have it meanwhile.
 	EffectKey EffectKey
+	Terms     []Term // that it can be found by
 }
 
 // validate reports a claim that no store can have made.
 func (o *Origin) validate(key tool.CallID, lease, retention time.Duration) error {
 	asked := Request{
 		Key: key, Tool: o.Record.Tool, Owner: o.Record.Owner, Lease: lease, Retention: retention,
-		Draw: Draw{Counter: o.Record.Counter}, EffectKey: o.EffectKey,
+		Draw: Draw{Counter: o.Record.Counter}, EffectKey: o.EffectKey, Details: o.Record.Details, Terms: o.Terms,
 	}
 	return cmp.Or(between("the epoch of a claim", o.Record.Epoch, 1, math.MaxInt64), asked.Validate())
 }
@@ -50,6 +51,7 @@ type Settlement struct {
 	State     State // Done, NotRun or Unknown
 	Attempts  int
 	Result    []byte
+	Details   []byte // that take the place of the claim's; nil where those stay
 	Retention time.Duration
 	// Resolves says that somebody other than the owner has found out what became of an Unknown
 	// call. Owner and Epoch are those of the record that was looked at.
@@ -107,11 +109,20 @@ func (s *Settlement) Validate() error {
 		between("an epoch", s.Epoch, 0, math.MaxInt64),
 		between("bytes of an owner", len(s.Owner), 1, MaxNameBytes),
 		between("bytes of a result", len(s.Result), 0, MaxResultBytes),
+		between("bytes of details", len(s.Details), 0, MaxDetailsBytes),
 		between("attempts", s.Attempts, 0, math.MaxInt32),
 		between("a retention", s.Retention, time.Millisecond, longest),
 		s.validateLoop(),
 		s.validateClaim(),
 		s.Output.validate())
+}
+
+// details are those of a record after the settlement.
+func (s *Settlement) details(claimed []byte) []byte {
+	if s.Details != nil {
+		return s.Details
+	}
+	return claimed
 }
 
 // alone returns the settlement without what it tells the loop around the call.

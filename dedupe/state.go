@@ -95,6 +95,7 @@ func (r Record) claim(req Request, now time.Time) Record {
 		StartedAt:   now,
 		LeaseUntil:  now.Add(req.Lease),
 		Counter:     req.Draw.Counter,
+		Details:     req.Details,
 	}
 }
 
@@ -159,6 +160,7 @@ func (r Record) settle(s Settlement, now time.Time) (next Record, verdict Settle
 	}
 	r.State, r.FinishedAt, r.LeaseUntil = s.State, now, time.Time{}
 	r.Attempts, r.Result = s.Attempts, s.Result
+	r.Details = s.details(r.Details)
 	return r, Settled, true
 }
 
@@ -209,7 +211,7 @@ func (r Record) settleLate(s Settlement, now time.Time) (next Record, verdict Se
 			(s.State == Done || s.State == Unknown && forgotten):
 		next = *claim
 		next.State, next.Epoch, next.FinishedAt, next.LeaseUntil = s.State, max(seen.Epoch+1, s.Epoch), now, time.Time{}
-		next.Attempts, next.Result = s.Attempts, s.Result
+		next.Attempts, next.Result, next.Details = s.Attempts, s.Result, s.details(next.Details)
 		if forgotten {
 			return next, SettledAnew, true
 		}

@@ -62,6 +62,13 @@ func (s *step) setSheet(name Sheet, body string, keep time.Duration) {
 	}
 }
 
+// index makes the call found by terms.
+func (s *step) index(terms []Term) {
+	if s.err == nil && len(terms) > 0 {
+		s.err = s.rows.Index(s.key, terms, IndexKeep(s.keep))
+	}
+}
+
 func (s *step) append(entries []Append) {
 	for _, entry := range entries {
 		if s.err == nil {
@@ -132,6 +139,7 @@ func (a *admitting) Apply(rows Rows) error {
 		return a.err
 	case changed:
 		a.set(&told.Record)
+		a.index(a.req.Terms)
 	case told.Verdict == InFlight:
 		rows.Awaited(a.key)
 	case told.Verdict == EffectInFlight:
@@ -214,6 +222,7 @@ func (s *settling) Apply(rows Rows) error {
 		s.append(end.Appends)
 		if end.Claim != nil && (old.State == NotRun || s.next.Owner != old.Owner) { // others may have had it since
 			s.hold(&end.Claim.EffectKey)
+			s.index(end.Claim.Terms)
 		}
 	} else if old.State != Absent {
 		rows.Confirm(s.key)
@@ -258,6 +267,7 @@ func (r *renewing) Apply(rows Rows) error {
 	case r.restored:
 		r.move(&old.Record, &r.next)
 		r.hold(&r.renewal.Claim.EffectKey)
+		r.index(r.renewal.Claim.Terms)
 	case r.binds:
 		r.keep = old.Retention
 	default:

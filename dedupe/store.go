@@ -43,6 +43,10 @@ type Store interface {
 	// that cannot be read is listed with its error: to leave it out would say that there is
 	// nothing to decide. A store that cannot go on beyond it fails the page with ErrCorrupt.
 	ListUnknown(ctx context.Context, from string) (Page, error)
+	// Find lists the calls of a tenant that a term is of, the latest claim first, each once,
+	// with its record as it is Observed and its result. One whose record is forgotten is listed
+	// as Absent for as long as IndexKeep says.
+	Find(ctx context.Context, s Search) (Page, error)
 	// Output returns a kept output of the tenant; ErrNoOutput when there is none.
 	Output(ctx context.Context, tenant, ref string) (Output, error)
 	// Ping reports whether the store can serve now.

@@ -488,6 +488,10 @@ func (brokenStore) Renew(context.Context, dedupe.Renewal) (dedupe.Record, bool, 
 	return dedupe.Record{}, false, errDown
 }
 
+func (brokenStore) Find(context.Context, dedupe.Search) (dedupe.Page, error) {
+	return dedupe.Page{}, errDown
+}
+
 func (brokenStore) ListUnknown(context.Context, string) (dedupe.Page, error) {
 	return dedupe.Page{}, errDown
 }

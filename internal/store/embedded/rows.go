@@ -70,6 +70,8 @@ func (t *txn) SetSheet(name dedupe.Sheet, body string, keep time.Duration) error
 	return t.set(name.Kind, key, expires, []byte(body))
 }
 
+func (t *txn) Index(tool.CallID, []dedupe.Term, time.Duration) error { return nil }
+
 func (t *txn) Append(key tool.CallID, a dedupe.Append, keep time.Duration) error {
 	name := dedupe.Sheet{Tenant: key.Tenant, Conversation: key.Conversation, Kind: logRow, Name: a.Log}
 	body, err := t.Sheet(name)

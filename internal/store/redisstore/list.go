@@ -100,6 +100,11 @@ func (s *Store) ListUnknown(ctx context.Context, from string) (page dedupe.Page,
 	return page, nil
 }
 
+// Find implements dedupe.Store.
+func (s *Store) Find(_ context.Context, search dedupe.Search) (dedupe.Page, error) {
+	return dedupe.Page{}, search.Validate()
+}
+
 // scan hands on some of the keys that begin with a prefix, roughly batch at the most, and the
 // server that has them, perhaps more than once. It returns where the next page begins; empty
 // after the last. A place in a listing is what SCAN said, and of which server.

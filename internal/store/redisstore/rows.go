@@ -204,6 +204,8 @@ func (r *rows) SetSheet(name dedupe.Sheet, body string, keep time.Duration) erro
 	return nil
 }
 
+func (r *rows) Index(tool.CallID, []dedupe.Term, time.Duration) error { return nil }
+
 func (r *rows) Append(key tool.CallID, a dedupe.Append, keep time.Duration) error {
 	r.write('L', r.other(r.key("log/", 2, key.Tenant, key.Conversation, a.Log)), keep.Milliseconds(), a.Framed())
 	return nil

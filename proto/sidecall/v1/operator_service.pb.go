@@ -665,6 +665,89 @@ func (x *VerifyExecutionResponse) GetExecution() *Execution {
 	return nil
 }
 
+// CallDetails is what is kept of a call for people, beside its record, from its claim on.
+type CallDetails struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The user prompt that it belongs to; may be empty.
+	PromptId string `protobuf:"bytes,1,opt,name=prompt_id,json=promptId,proto3" json:"prompt_id,omitempty"`
+	// Its arguments in canonical form (RFC 8785), at most 4 KiB of them, with (redacted)
+	// in the place of what is sensitive. Empty where the setting keep_arguments is false.
+	ArgumentsJson string `protobuf:"bytes,2,opt,name=arguments_json,json=argumentsJson,proto3" json:"arguments_json,omitempty"`
+	// The arguments are longer than what is kept of them.
+	ArgumentsCut bool `protobuf:"varint,3,opt,name=arguments_cut,json=argumentsCut,proto3" json:"arguments_cut,omitempty"`
+	// As they were sent with the call.
+	Labels map[string]string `protobuf:"bytes,4,rep,name=labels,proto3" json:"labels,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
+	// What the upstream has named the call by, in a header or in its reply; may be empty.
+	UpstreamId    string `protobuf:"bytes,5,opt,name=upstream_id,json=upstreamId,proto3" json:"upstream_id,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *CallDetails) Reset() {
+	*x = CallDetails{}
+	mi := &file_sidecall_v1_operator_service_proto_msgTypes[7]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *CallDetails) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*CallDetails) ProtoMessage() {}
+
+func (x *CallDetails) ProtoReflect() protoreflect.Message {
+	mi := &file_sidecall_v1_operator_service_proto_msgTypes[7]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use CallDetails.ProtoReflect.Descriptor instead.
+func (*CallDetails) Descriptor() ([]byte, []int) {
+	return file_sidecall_v1_operator_service_proto_rawDescGZIP(), []int{7}
+}
+
+func (x *CallDetails) GetPromptId() string {
+	if x != nil {
+		return x.PromptId
+	}
+	return ""
+}
+
+func (x *CallDetails) GetArgumentsJson() string {
+	if x != nil {
+		return x.ArgumentsJson
+	}
+	return ""
+}
+
+func (x *CallDetails) GetArgumentsCut() bool {
+	if x != nil {
+		return x.ArgumentsCut
+	}
+	return false
+}
+
+func (x *CallDetails) GetLabels() map[string]string {
+	if x != nil {
+		return x.Labels
+	}
+	return nil
+}
+
+func (x *CallDetails) GetUpstreamId() string {
+	if x != nil {
+		return x.UpstreamId
+	}
+	return ""
+}
+
 var File_sidecall_v1_operator_service_proto protoreflect.FileDescriptor
 
 const file_sidecall_v1_operator_service_proto_rawDesc = "" +
@@ -720,7 +803,17 @@ const file_sidecall_v1_operator_service_proto_rawDesc = "" +
 	"not_before\x18\x03 \x01(\v2\x1a.google.protobuf.TimestampR\tnotBefore\x128\n" +
 	"\x06result\x18\x04 \x01(\v2 .sidecall.v1.ExecuteToolResponseR\x06result\x12\x18\n" +
 	"\asettled\x18\x05 \x01(\bR\asettled\x124\n" +
-	"\texecution\x18\x06 \x01(\v2\x16.sidecall.v1.ExecutionR\texecution*\xc7\x01\n" +
+	"\texecution\x18\x06 \x01(\v2\x16.sidecall.v1.ExecutionR\texecution\"\x90\x02\n" +
+	"\vCallDetails\x12\x1b\n" +
+	"\tprompt_id\x18\x01 \x01(\tR\bpromptId\x12%\n" +
+	"\x0earguments_json\x18\x02 \x01(\tR\rargumentsJson\x12#\n" +
+	"\rarguments_cut\x18\x03 \x01(\bR\fargumentsCut\x12<\n" +
+	"\x06labels\x18\x04 \x03(\v2$.sidecall.v1.CallDetails.LabelsEntryR\x06labels\x12\x1f\n" +
+	"\vupstream_id\x18\x05 \x01(\tR\n" +
+	"upstreamId\x1a9\n" +
+	"\vLabelsEntry\x12\x10\n" +
+	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01*\xc7\x01\n" +
 	"\x13VerificationVerdict\x12$\n" +
 	" VERIFICATION_VERDICT_UNSPECIFIED\x10\x00\x12%\n" +
 	"!VERIFICATION_VERDICT_INCONCLUSIVE\x10\x01\x12\x1d\n" +
@@ -745,7 +838,7 @@ func file_sidecall_v1_operator_service_proto_rawDescGZIP() []byte {
 }
 
 var file_sidecall_v1_operator_service_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_sidecall_v1_operator_service_proto_msgTypes = make([]protoimpl.MessageInfo, 7)
+var file_sidecall_v1_operator_service_proto_msgTypes = make([]protoimpl.MessageInfo, 9)
 var file_sidecall_v1_operator_service_proto_goTypes = []any{
 	(VerificationVerdict)(0),         // 0: sidecall.v1.VerificationVerdict
 	(*ListUnknownRequest)(nil),       // 1: sidecall.v1.ListUnknownRequest
@@ -755,33 +848,36 @@ var file_sidecall_v1_operator_service_proto_goTypes = []any{
 	(*ResolveExecutionResponse)(nil), // 5: sidecall.v1.ResolveExecutionResponse
 	(*VerifyExecutionRequest)(nil),   // 6: sidecall.v1.VerifyExecutionRequest
 	(*VerifyExecutionResponse)(nil),  // 7: sidecall.v1.VerifyExecutionResponse
-	(*Execution)(nil),                // 8: sidecall.v1.Execution
-	(*ToolError)(nil),                // 9: sidecall.v1.ToolError
-	(ExecutionState)(0),              // 10: sidecall.v1.ExecutionState
-	(*timestamppb.Timestamp)(nil),    // 11: google.protobuf.Timestamp
-	(*ExecuteToolResponse)(nil),      // 12: sidecall.v1.ExecuteToolResponse
+	(*CallDetails)(nil),              // 8: sidecall.v1.CallDetails
+	nil,                              // 9: sidecall.v1.CallDetails.LabelsEntry
+	(*Execution)(nil),                // 10: sidecall.v1.Execution
+	(*ToolError)(nil),                // 11: sidecall.v1.ToolError
+	(ExecutionState)(0),              // 12: sidecall.v1.ExecutionState
+	(*timestamppb.Timestamp)(nil),    // 13: google.protobuf.Timestamp
+	(*ExecuteToolResponse)(nil),      // 14: sidecall.v1.ExecuteToolResponse
 }
 var file_sidecall_v1_operator_service_proto_depIdxs = []int32{
 	3,  // 0: sidecall.v1.ListUnknownResponse.executions:type_name -> sidecall.v1.UnknownExecution
-	8,  // 1: sidecall.v1.UnknownExecution.execution:type_name -> sidecall.v1.Execution
-	9,  // 2: sidecall.v1.UnknownExecution.error:type_name -> sidecall.v1.ToolError
-	10, // 3: sidecall.v1.ResolveExecutionRequest.state:type_name -> sidecall.v1.ExecutionState
-	8,  // 4: sidecall.v1.ResolveExecutionResponse.execution:type_name -> sidecall.v1.Execution
+	10, // 1: sidecall.v1.UnknownExecution.execution:type_name -> sidecall.v1.Execution
+	11, // 2: sidecall.v1.UnknownExecution.error:type_name -> sidecall.v1.ToolError
+	12, // 3: sidecall.v1.ResolveExecutionRequest.state:type_name -> sidecall.v1.ExecutionState
+	10, // 4: sidecall.v1.ResolveExecutionResponse.execution:type_name -> sidecall.v1.Execution
 	0,  // 5: sidecall.v1.VerifyExecutionResponse.verdict:type_name -> sidecall.v1.VerificationVerdict
-	11, // 6: sidecall.v1.VerifyExecutionResponse.not_before:type_name -> google.protobuf.Timestamp
-	12, // 7: sidecall.v1.VerifyExecutionResponse.result:type_name -> sidecall.v1.ExecuteToolResponse
-	8,  // 8: sidecall.v1.VerifyExecutionResponse.execution:type_name -> sidecall.v1.Execution
-	1,  // 9: sidecall.v1.OperatorService.ListUnknown:input_type -> sidecall.v1.ListUnknownRequest
-	4,  // 10: sidecall.v1.OperatorService.ResolveExecution:input_type -> sidecall.v1.ResolveExecutionRequest
-	6,  // 11: sidecall.v1.OperatorService.VerifyExecution:input_type -> sidecall.v1.VerifyExecutionRequest
-	2,  // 12: sidecall.v1.OperatorService.ListUnknown:output_type -> sidecall.v1.ListUnknownResponse
-	5,  // 13: sidecall.v1.OperatorService.ResolveExecution:output_type -> sidecall.v1.ResolveExecutionResponse
-	7,  // 14: sidecall.v1.OperatorService.VerifyExecution:output_type -> sidecall.v1.VerifyExecutionResponse
-	12, // [12:15] is the sub-list for method output_type
-	9,  // [9:12] is the sub-list for method input_type
-	9,  // [9:9] is the sub-list for extension type_name
-	9,  // [9:9] is the sub-list for extension extendee
-	0,  // [0:9] is the sub-list for field type_name
+	13, // 6: sidecall.v1.VerifyExecutionResponse.not_before:type_name -> google.protobuf.Timestamp
+	14, // 7: sidecall.v1.VerifyExecutionResponse.result:type_name -> sidecall.v1.ExecuteToolResponse
+	10, // 8: sidecall.v1.VerifyExecutionResponse.execution:type_name -> sidecall.v1.Execution
+	9,  // 9: sidecall.v1.CallDetails.labels:type_name -> sidecall.v1.CallDetails.LabelsEntry
+	1,  // 10: sidecall.v1.OperatorService.ListUnknown:input_type -> sidecall.v1.ListUnknownRequest
+	4,  // 11: sidecall.v1.OperatorService.ResolveExecution:input_type -> sidecall.v1.ResolveExecutionRequest
+	6,  // 12: sidecall.v1.OperatorService.VerifyExecution:input_type -> sidecall.v1.VerifyExecutionRequest
+	2,  // 13: sidecall.v1.OperatorService.ListUnknown:output_type -> sidecall.v1.ListUnknownResponse
+	5,  // 14: sidecall.v1.OperatorService.ResolveExecution:output_type -> sidecall.v1.ResolveExecutionResponse
+	7,  // 15: sidecall.v1.OperatorService.VerifyExecution:output_type -> sidecall.v1.VerifyExecutionResponse
+	13, // [13:16] is the sub-list for method output_type
+	10, // [10:13] is the sub-list for method input_type
+	10, // [10:10] is the sub-list for extension type_name
+	10, // [10:10] is the sub-list for extension extendee
+	0,  // [0:10] is the sub-list for field type_name
 }
 
 func init() { file_sidecall_v1_operator_service_proto_init() }
@@ -796,7 +892,7 @@ func file_sidecall_v1_operator_service_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_sidecall_v1_operator_service_proto_rawDesc), len(file_sidecall_v1_operator_service_proto_rawDesc)),
 			NumEnums:      1,
-			NumMessages:   7,
+			NumMessages:   9,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -121,3 +121,24 @@ class VerifyExecutionResponse(_message.Message):
     settled: bool
     execution: _tool_service_pb2.Execution
     def __init__(self, verdict: _Optional[_Union[VerificationVerdict, str]] = ..., explanation: _Optional[str] = ..., not_before: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., result: _Optional[_Union[_tool_service_pb2.ExecuteToolResponse, _Mapping]] = ..., settled: _Optional[bool] = ..., execution: _Optional[_Union[_tool_service_pb2.Execution, _Mapping]] = ...) -> None: ...
+
+class CallDetails(_message.Message):
+    __slots__ = ("prompt_id", "arguments_json", "arguments_cut", "labels", "upstream_id")
+    class LabelsEntry(_message.Message):
+        __slots__ = ("key", "value")
+        KEY_FIELD_NUMBER: _ClassVar[int]
+        VALUE_FIELD_NUMBER: _ClassVar[int]
+        key: str
+        value: str
+        def __init__(self, key: _Optional[str] = ..., value: _Optional[str] = ...) -> None: ...
+    PROMPT_ID_FIELD_NUMBER: _ClassVar[int]
+    ARGUMENTS_JSON_FIELD_NUMBER: _ClassVar[int]
+    ARGUMENTS_CUT_FIELD_NUMBER: _ClassVar[int]
+    LABELS_FIELD_NUMBER: _ClassVar[int]
+    UPSTREAM_ID_FIELD_NUMBER: _ClassVar[int]
+    prompt_id: str
+    arguments_json: str
+    arguments_cut: bool
+    labels: _containers.ScalarMap[str, str]
+    upstream_id: str
+    def __init__(self, prompt_id: _Optional[str] = ..., arguments_json: _Optional[str] = ..., arguments_cut: _Optional[bool] = ..., labels: _Optional[_Mapping[str, str]] = ..., upstream_id: _Optional[str] = ...) -> None: ...

@@ -1,0 +1,51 @@
+package dedupe
+
+import (
+	"cmp"
+	"crypto/sha256"
+	"encoding/binary"
+	"time"
+)
+
+// Term is something that calls of a tenant can be found by: the hash of its kind, a name and a
+// value, so that no value stands in an index.
+type Term [16]byte
+
+// MaxTerms is how many terms a call may be found by.
+const MaxTerms = 32
+
+// Most calls of a page that Find returns.
+const MaxFound = 1000
+
+// TermOf returns the term of a value under a name. The kind keeps names apart that come from
+// elsewhere: those of arguments and those of labels, say.
+func TermOf(tenant, kind, name, value string) Term {
+	h := sha256.New()
+	for _, part := range [...]string{tenant, kind, name, value} {
+		var size [8]byte
+		binary.BigEndian.PutUint64(size[:], uint64(len(part)))
+		_, _ = h.Write(size[:]) // a hash never fails
+		_, _ = h.Write([]byte(part))
+	}
+	return Term(h.Sum(nil)[:16])
+}
+
+// IndexKeep is how long a call can be found at least, from its claim on, whose records are kept
+// for a retention: longer than its record, so that what is forgotten is not told as never seen.
+func IndexKeep(retention time.Duration) time.Duration { return min(3*retention, longest) }
+
+// Search asks for the calls that a term is of.
+type Search struct {
+	Tenant string
+	Term   Term
+	Since  time.Time // leaves out those that were claimed before; zero for all
+	From   string    // empty, or the Next of the page before
+	Most   int       // calls of the page at the most, 1 to MaxFound
+}
+
+// Validate reports what a store cannot accept; the error wraps ErrInvalid.
+func (s *Search) Validate() error {
+	return cmp.Or(
+		between("bytes of a tenant", len(s.Tenant), 0, MaxKeyBytes),
+		between("calls of a page", s.Most, 1, MaxFound))
+}
