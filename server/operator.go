@@ -22,6 +22,12 @@ func (o *Operator) FindExecutions(ctx context.Context, req *sidecallv1.FindExecu
 	return res, statusOf(err)
 }
 
+// PlanUndo lists what has happened in a conversation, and how it is undone.
+func (o *Operator) PlanUndo(ctx context.Context, req *sidecallv1.PlanUndoRequest) (*sidecallv1.PlanUndoResponse, error) {
+	res, err := o.Executor.Records().PlanUndo(ctx, tenant(ctx), req)
+	return res, statusOf(err)
+}
+
 // ResolveExecution settles one unknown call by hand.
 func (o *Operator) ResolveExecution(ctx context.Context, req *sidecallv1.ResolveExecutionRequest) (*sidecallv1.ResolveExecutionResponse, error) {
 	key, err := keyOf(ctx, req)

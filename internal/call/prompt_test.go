@@ -84,8 +84,8 @@ func TestAPromptIsCountedFromItsBeginToItsEnd(t *testing.T) {
 	validated.PromptId, validated.Profile, validated.ValidateOnly = "p1", "tight", true
 	s.Call(validated)
 	for range 2 { // its answer may be lost
-		left, err = s.Prompts().EndPrompt(t.Context(), p, "budget_exceeded")
-		if err != nil || left.GetToolCallsLimit() != 3 || left.GetToolCallsUsed() != 3 {
+		ended, err := s.Prompts().EndPrompt(t.Context(), p, "budget_exceeded")
+		if left := ended.GetBudget(); err != nil || left.GetToolCallsLimit() != 3 || left.GetToolCallsUsed() != 3 {
 			t.Errorf("at the end: %v, %v", left, err)
 		}
 	}
@@ -152,9 +152,9 @@ func TestPromptsOfAnotherTenant(t *testing.T) {
 		t.Fatal(res)
 	}
 	for tenant, used := range map[string]int64{"they": 0, "me": 1} {
-		left, err := s.Prompts().EndPrompt(t.Context(), call.Prompt{Tenant: tenant, Conversation: "c1", Profile: "tight"}, "end_turn")
-		if err != nil || left.GetToolCallsUsed() != used {
-			t.Errorf("%s: %v, %v, want %d used", tenant, left, err, used)
+		ended, err := s.Prompts().EndPrompt(t.Context(), call.Prompt{Tenant: tenant, Conversation: "c1", Profile: "tight"}, "end_turn")
+		if err != nil || ended.GetBudget().GetToolCallsUsed() != used {
+			t.Errorf("%s: %v, %v, want %d used", tenant, ended, err, used)
 		}
 	}
 	says(t, metrics(), `sidecall_prompt_calls_count{sidecall_profile="tight"} 1`, `sidecall_prompts_total{sidecall_exit="end_turn"} 2`)

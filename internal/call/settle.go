@@ -34,7 +34,7 @@ func (e *Executor) settle(ctx context.Context, c *call, end ending) *response {
 	settlement := dedupe.Settlement{
 		State: end.state, Attempts: c.run.tried.sent, Frees: end.frees(c), Tokens: leaves.Tokens, Appends: leaves.Appends,
 	}
-	if c.run.tried.upstreamID != "" {
+	if c.run.tried.upstreamID != "" || c.route.Compensation != nil {
 		settlement.Details = c.details()
 	}
 	c.put(&settlement, res, shaped)

@@ -54,6 +54,9 @@ type Route struct {
 	// when nothing is configured.
 	Verification *Verification
 
+	// Compensation is how a call that has happened is undone; nil when nothing is configured.
+	Compensation *Compensation
+
 	// Recovery is how its failed calls are told what was tried before; nil where they
 	// are not.
 	Recovery *Recovery
@@ -70,6 +73,12 @@ type Route struct {
 // would be now.
 func (r *Route) Blocked() time.Duration {
 	return max(r.Breaker.RetryAfter(), r.Connection.RetryAfter())
+}
+
+// Compensation undoes a call by one of another tool.
+type Compensation struct {
+	Tool string
+	Args *interpret.Arguments
 }
 
 // Verification finds out what became of a call whose answer was lost, by asking

@@ -774,6 +774,134 @@ func (x *FoundExecution) GetDamage() *ToolError {
 	return nil
 }
 
+// PlanUndoRequest names a conversation, and perhaps a part of it.
+type PlanUndoRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Required.
+	ConversationId string `protobuf:"bytes,1,opt,name=conversation_id,json=conversationId,proto3" json:"conversation_id,omitempty"`
+	// Effects of this prompt only.
+	PromptId string `protobuf:"bytes,2,opt,name=prompt_id,json=promptId,proto3" json:"prompt_id,omitempty"`
+	// The effect of this call only, in whatever turn.
+	ToolUseId string `protobuf:"bytes,3,opt,name=tool_use_id,json=toolUseId,proto3" json:"tool_use_id,omitempty"`
+	// Empty, or next_page_token of the page before.
+	PageToken     string `protobuf:"bytes,4,opt,name=page_token,json=pageToken,proto3" json:"page_token,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *PlanUndoRequest) Reset() {
+	*x = PlanUndoRequest{}
+	mi := &file_sidecall_v1_operator_service_proto_msgTypes[6]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *PlanUndoRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*PlanUndoRequest) ProtoMessage() {}
+
+func (x *PlanUndoRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_sidecall_v1_operator_service_proto_msgTypes[6]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use PlanUndoRequest.ProtoReflect.Descriptor instead.
+func (*PlanUndoRequest) Descriptor() ([]byte, []int) {
+	return file_sidecall_v1_operator_service_proto_rawDescGZIP(), []int{6}
+}
+
+func (x *PlanUndoRequest) GetConversationId() string {
+	if x != nil {
+		return x.ConversationId
+	}
+	return ""
+}
+
+func (x *PlanUndoRequest) GetPromptId() string {
+	if x != nil {
+		return x.PromptId
+	}
+	return ""
+}
+
+func (x *PlanUndoRequest) GetToolUseId() string {
+	if x != nil {
+		return x.ToolUseId
+	}
+	return ""
+}
+
+func (x *PlanUndoRequest) GetPageToken() string {
+	if x != nil {
+		return x.PageToken
+	}
+	return ""
+}
+
+// PlanUndoResponse is a page of what has happened.
+type PlanUndoResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// May be empty on a page that is not the last.
+	Effects []*CommittedEffect `protobuf:"bytes,1,rep,name=effects,proto3" json:"effects,omitempty"`
+	// Empty after the last page.
+	NextPageToken string `protobuf:"bytes,2,opt,name=next_page_token,json=nextPageToken,proto3" json:"next_page_token,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *PlanUndoResponse) Reset() {
+	*x = PlanUndoResponse{}
+	mi := &file_sidecall_v1_operator_service_proto_msgTypes[7]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *PlanUndoResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*PlanUndoResponse) ProtoMessage() {}
+
+func (x *PlanUndoResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_sidecall_v1_operator_service_proto_msgTypes[7]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use PlanUndoResponse.ProtoReflect.Descriptor instead.
+func (*PlanUndoResponse) Descriptor() ([]byte, []int) {
+	return file_sidecall_v1_operator_service_proto_rawDescGZIP(), []int{7}
+}
+
+func (x *PlanUndoResponse) GetEffects() []*CommittedEffect {
+	if x != nil {
+		return x.Effects
+	}
+	return nil
+}
+
+func (x *PlanUndoResponse) GetNextPageToken() string {
+	if x != nil {
+		return x.NextPageToken
+	}
+	return ""
+}
+
 // ResolveExecutionRequest says what became of an unknown call.
 type ResolveExecutionRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -805,7 +933,7 @@ type ResolveExecutionRequest struct {
 
 func (x *ResolveExecutionRequest) Reset() {
 	*x = ResolveExecutionRequest{}
-	mi := &file_sidecall_v1_operator_service_proto_msgTypes[6]
+	mi := &file_sidecall_v1_operator_service_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -817,7 +945,7 @@ func (x *ResolveExecutionRequest) String() string {
 func (*ResolveExecutionRequest) ProtoMessage() {}
 
 func (x *ResolveExecutionRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_sidecall_v1_operator_service_proto_msgTypes[6]
+	mi := &file_sidecall_v1_operator_service_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -830,7 +958,7 @@ func (x *ResolveExecutionRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResolveExecutionRequest.ProtoReflect.Descriptor instead.
 func (*ResolveExecutionRequest) Descriptor() ([]byte, []int) {
-	return file_sidecall_v1_operator_service_proto_rawDescGZIP(), []int{6}
+	return file_sidecall_v1_operator_service_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *ResolveExecutionRequest) GetConversationId() string {
@@ -907,7 +1035,7 @@ type ResolveExecutionResponse struct {
 
 func (x *ResolveExecutionResponse) Reset() {
 	*x = ResolveExecutionResponse{}
-	mi := &file_sidecall_v1_operator_service_proto_msgTypes[7]
+	mi := &file_sidecall_v1_operator_service_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -919,7 +1047,7 @@ func (x *ResolveExecutionResponse) String() string {
 func (*ResolveExecutionResponse) ProtoMessage() {}
 
 func (x *ResolveExecutionResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_sidecall_v1_operator_service_proto_msgTypes[7]
+	mi := &file_sidecall_v1_operator_service_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -932,7 +1060,7 @@ func (x *ResolveExecutionResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResolveExecutionResponse.ProtoReflect.Descriptor instead.
 func (*ResolveExecutionResponse) Descriptor() ([]byte, []int) {
-	return file_sidecall_v1_operator_service_proto_rawDescGZIP(), []int{7}
+	return file_sidecall_v1_operator_service_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *ResolveExecutionResponse) GetExecution() *Execution {
@@ -964,7 +1092,7 @@ type VerifyExecutionRequest struct {
 
 func (x *VerifyExecutionRequest) Reset() {
 	*x = VerifyExecutionRequest{}
-	mi := &file_sidecall_v1_operator_service_proto_msgTypes[8]
+	mi := &file_sidecall_v1_operator_service_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -976,7 +1104,7 @@ func (x *VerifyExecutionRequest) String() string {
 func (*VerifyExecutionRequest) ProtoMessage() {}
 
 func (x *VerifyExecutionRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_sidecall_v1_operator_service_proto_msgTypes[8]
+	mi := &file_sidecall_v1_operator_service_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -989,7 +1117,7 @@ func (x *VerifyExecutionRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use VerifyExecutionRequest.ProtoReflect.Descriptor instead.
 func (*VerifyExecutionRequest) Descriptor() ([]byte, []int) {
-	return file_sidecall_v1_operator_service_proto_rawDescGZIP(), []int{8}
+	return file_sidecall_v1_operator_service_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *VerifyExecutionRequest) GetConversationId() string {
@@ -1055,7 +1183,7 @@ type VerifyExecutionResponse struct {
 
 func (x *VerifyExecutionResponse) Reset() {
 	*x = VerifyExecutionResponse{}
-	mi := &file_sidecall_v1_operator_service_proto_msgTypes[9]
+	mi := &file_sidecall_v1_operator_service_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1067,7 +1195,7 @@ func (x *VerifyExecutionResponse) String() string {
 func (*VerifyExecutionResponse) ProtoMessage() {}
 
 func (x *VerifyExecutionResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_sidecall_v1_operator_service_proto_msgTypes[9]
+	mi := &file_sidecall_v1_operator_service_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1080,7 +1208,7 @@ func (x *VerifyExecutionResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use VerifyExecutionResponse.ProtoReflect.Descriptor instead.
 func (*VerifyExecutionResponse) Descriptor() ([]byte, []int) {
-	return file_sidecall_v1_operator_service_proto_rawDescGZIP(), []int{9}
+	return file_sidecall_v1_operator_service_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *VerifyExecutionResponse) GetVerdict() VerificationVerdict {
@@ -1138,14 +1266,18 @@ type CallDetails struct {
 	// As they were sent with the call.
 	Labels map[string]string `protobuf:"bytes,4,rep,name=labels,proto3" json:"labels,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
 	// What the upstream has named the call by, in a header or in its reply; may be empty.
-	UpstreamId    string `protobuf:"bytes,5,opt,name=upstream_id,json=upstreamId,proto3" json:"upstream_id,omitempty"`
+	UpstreamId string `protobuf:"bytes,5,opt,name=upstream_id,json=upstreamId,proto3" json:"upstream_id,omitempty"`
+	// The call that undoes it, without its ids; unset where there is none.
+	Undo *PlannedCall `protobuf:"bytes,6,opt,name=undo,proto3" json:"undo,omitempty"`
+	// Why there is none though its tool says how; empty where there is nothing to say.
+	NotUndoable   string `protobuf:"bytes,7,opt,name=not_undoable,json=notUndoable,proto3" json:"not_undoable,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *CallDetails) Reset() {
 	*x = CallDetails{}
-	mi := &file_sidecall_v1_operator_service_proto_msgTypes[10]
+	mi := &file_sidecall_v1_operator_service_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1157,7 +1289,7 @@ func (x *CallDetails) String() string {
 func (*CallDetails) ProtoMessage() {}
 
 func (x *CallDetails) ProtoReflect() protoreflect.Message {
-	mi := &file_sidecall_v1_operator_service_proto_msgTypes[10]
+	mi := &file_sidecall_v1_operator_service_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1170,7 +1302,7 @@ func (x *CallDetails) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CallDetails.ProtoReflect.Descriptor instead.
 func (*CallDetails) Descriptor() ([]byte, []int) {
-	return file_sidecall_v1_operator_service_proto_rawDescGZIP(), []int{10}
+	return file_sidecall_v1_operator_service_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *CallDetails) GetPromptId() string {
@@ -1208,11 +1340,25 @@ func (x *CallDetails) GetUpstreamId() string {
 	return ""
 }
 
+func (x *CallDetails) GetUndo() *PlannedCall {
+	if x != nil {
+		return x.Undo
+	}
+	return nil
+}
+
+func (x *CallDetails) GetNotUndoable() string {
+	if x != nil {
+		return x.NotUndoable
+	}
+	return ""
+}
+
 var File_sidecall_v1_operator_service_proto protoreflect.FileDescriptor
 
 const file_sidecall_v1_operator_service_proto_rawDesc = "" +
 	"\n" +
-	"\"sidecall/v1/operator_service.proto\x12\vsidecall.v1\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1esidecall/v1/tool_service.proto\"P\n" +
+	"\"sidecall/v1/operator_service.proto\x12\vsidecall.v1\x1a\x1fgoogle/protobuf/timestamp.proto\x1a&sidecall/v1/conversation_service.proto\x1a\x1esidecall/v1/tool_service.proto\"P\n" +
 	"\x12ListUnknownRequest\x12\x1b\n" +
 	"\tpage_size\x18\x01 \x01(\x05R\bpageSize\x12\x1d\n" +
 	"\n" +
@@ -1278,7 +1424,16 @@ const file_sidecall_v1_operator_service_proto_rawDesc = "" +
 	"verifiable\x18\x0f \x01(\bR\n" +
 	"verifiable\x12\x1c\n" +
 	"\tjournaled\x18\x10 \x01(\bR\tjournaled\x12.\n" +
-	"\x06damage\x18\x11 \x01(\v2\x16.sidecall.v1.ToolErrorR\x06damage\"\xb2\x02\n" +
+	"\x06damage\x18\x11 \x01(\v2\x16.sidecall.v1.ToolErrorR\x06damage\"\x96\x01\n" +
+	"\x0fPlanUndoRequest\x12'\n" +
+	"\x0fconversation_id\x18\x01 \x01(\tR\x0econversationId\x12\x1b\n" +
+	"\tprompt_id\x18\x02 \x01(\tR\bpromptId\x12\x1e\n" +
+	"\vtool_use_id\x18\x03 \x01(\tR\ttoolUseId\x12\x1d\n" +
+	"\n" +
+	"page_token\x18\x04 \x01(\tR\tpageToken\"r\n" +
+	"\x10PlanUndoResponse\x126\n" +
+	"\aeffects\x18\x01 \x03(\v2\x1c.sidecall.v1.CommittedEffectR\aeffects\x12&\n" +
+	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken\"\xb2\x02\n" +
 	"\x17ResolveExecutionRequest\x12'\n" +
 	"\x0fconversation_id\x18\x01 \x01(\tR\x0econversationId\x12\x17\n" +
 	"\aturn_id\x18\x02 \x01(\tR\x06turnId\x12\x1e\n" +
@@ -1307,14 +1462,16 @@ const file_sidecall_v1_operator_service_proto_rawDesc = "" +
 	"not_before\x18\x03 \x01(\v2\x1a.google.protobuf.TimestampR\tnotBefore\x128\n" +
 	"\x06result\x18\x04 \x01(\v2 .sidecall.v1.ExecuteToolResponseR\x06result\x12\x18\n" +
 	"\asettled\x18\x05 \x01(\bR\asettled\x124\n" +
-	"\texecution\x18\x06 \x01(\v2\x16.sidecall.v1.ExecutionR\texecution\"\x90\x02\n" +
+	"\texecution\x18\x06 \x01(\v2\x16.sidecall.v1.ExecutionR\texecution\"\xe1\x02\n" +
 	"\vCallDetails\x12\x1b\n" +
 	"\tprompt_id\x18\x01 \x01(\tR\bpromptId\x12%\n" +
 	"\x0earguments_json\x18\x02 \x01(\tR\rargumentsJson\x12#\n" +
 	"\rarguments_cut\x18\x03 \x01(\bR\fargumentsCut\x12<\n" +
 	"\x06labels\x18\x04 \x03(\v2$.sidecall.v1.CallDetails.LabelsEntryR\x06labels\x12\x1f\n" +
 	"\vupstream_id\x18\x05 \x01(\tR\n" +
-	"upstreamId\x1a9\n" +
+	"upstreamId\x12,\n" +
+	"\x04undo\x18\x06 \x01(\v2\x18.sidecall.v1.PlannedCallR\x04undo\x12!\n" +
+	"\fnot_undoable\x18\a \x01(\tR\vnotUndoable\x1a9\n" +
 	"\vLabelsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01*\x89\x01\n" +
@@ -1330,11 +1487,12 @@ const file_sidecall_v1_operator_service_proto_rawDesc = "" +
 	"!VERIFICATION_VERDICT_INCONCLUSIVE\x10\x01\x12\x1d\n" +
 	"\x19VERIFICATION_VERDICT_DONE\x10\x02\x12 \n" +
 	"\x1cVERIFICATION_VERDICT_NOT_RUN\x10\x03\x12\"\n" +
-	"\x1eVERIFICATION_VERDICT_TOO_EARLY\x10\x042\xfd\x02\n" +
+	"\x1eVERIFICATION_VERDICT_TOO_EARLY\x10\x042\xc6\x03\n" +
 	"\x0fOperatorService\x12P\n" +
 	"\vListUnknown\x12\x1f.sidecall.v1.ListUnknownRequest\x1a .sidecall.v1.ListUnknownResponse\x12_\n" +
 	"\x10ResolveExecution\x12$.sidecall.v1.ResolveExecutionRequest\x1a%.sidecall.v1.ResolveExecutionResponse\x12Y\n" +
-	"\x0eFindExecutions\x12\".sidecall.v1.FindExecutionsRequest\x1a#.sidecall.v1.FindExecutionsResponse\x12\\\n" +
+	"\x0eFindExecutions\x12\".sidecall.v1.FindExecutionsRequest\x1a#.sidecall.v1.FindExecutionsResponse\x12G\n" +
+	"\bPlanUndo\x12\x1c.sidecall.v1.PlanUndoRequest\x1a\x1d.sidecall.v1.PlanUndoResponse\x12\\\n" +
 	"\x0fVerifyExecution\x12#.sidecall.v1.VerifyExecutionRequest\x1a$.sidecall.v1.VerifyExecutionResponseB;Z9github.com/sidecall/sidecall/proto/sidecall/v1;sidecallv1b\x06proto3"
 
 var (
@@ -1350,7 +1508,7 @@ func file_sidecall_v1_operator_service_proto_rawDescGZIP() []byte {
 }
 
 var file_sidecall_v1_operator_service_proto_enumTypes = make([]protoimpl.EnumInfo, 2)
-var file_sidecall_v1_operator_service_proto_msgTypes = make([]protoimpl.MessageInfo, 12)
+var file_sidecall_v1_operator_service_proto_msgTypes = make([]protoimpl.MessageInfo, 14)
 var file_sidecall_v1_operator_service_proto_goTypes = []any{
 	(Verdict)(0),                     // 0: sidecall.v1.Verdict
 	(VerificationVerdict)(0),         // 1: sidecall.v1.VerificationVerdict
@@ -1360,50 +1518,58 @@ var file_sidecall_v1_operator_service_proto_goTypes = []any{
 	(*FindExecutionsRequest)(nil),    // 5: sidecall.v1.FindExecutionsRequest
 	(*FindExecutionsResponse)(nil),   // 6: sidecall.v1.FindExecutionsResponse
 	(*FoundExecution)(nil),           // 7: sidecall.v1.FoundExecution
-	(*ResolveExecutionRequest)(nil),  // 8: sidecall.v1.ResolveExecutionRequest
-	(*ResolveExecutionResponse)(nil), // 9: sidecall.v1.ResolveExecutionResponse
-	(*VerifyExecutionRequest)(nil),   // 10: sidecall.v1.VerifyExecutionRequest
-	(*VerifyExecutionResponse)(nil),  // 11: sidecall.v1.VerifyExecutionResponse
-	(*CallDetails)(nil),              // 12: sidecall.v1.CallDetails
-	nil,                              // 13: sidecall.v1.CallDetails.LabelsEntry
-	(*Execution)(nil),                // 14: sidecall.v1.Execution
-	(*ToolError)(nil),                // 15: sidecall.v1.ToolError
-	(*timestamppb.Timestamp)(nil),    // 16: google.protobuf.Timestamp
-	(ExecutionState)(0),              // 17: sidecall.v1.ExecutionState
-	(*ExecuteToolResponse)(nil),      // 18: sidecall.v1.ExecuteToolResponse
+	(*PlanUndoRequest)(nil),          // 8: sidecall.v1.PlanUndoRequest
+	(*PlanUndoResponse)(nil),         // 9: sidecall.v1.PlanUndoResponse
+	(*ResolveExecutionRequest)(nil),  // 10: sidecall.v1.ResolveExecutionRequest
+	(*ResolveExecutionResponse)(nil), // 11: sidecall.v1.ResolveExecutionResponse
+	(*VerifyExecutionRequest)(nil),   // 12: sidecall.v1.VerifyExecutionRequest
+	(*VerifyExecutionResponse)(nil),  // 13: sidecall.v1.VerifyExecutionResponse
+	(*CallDetails)(nil),              // 14: sidecall.v1.CallDetails
+	nil,                              // 15: sidecall.v1.CallDetails.LabelsEntry
+	(*Execution)(nil),                // 16: sidecall.v1.Execution
+	(*ToolError)(nil),                // 17: sidecall.v1.ToolError
+	(*timestamppb.Timestamp)(nil),    // 18: google.protobuf.Timestamp
+	(*CommittedEffect)(nil),          // 19: sidecall.v1.CommittedEffect
+	(ExecutionState)(0),              // 20: sidecall.v1.ExecutionState
+	(*ExecuteToolResponse)(nil),      // 21: sidecall.v1.ExecuteToolResponse
+	(*PlannedCall)(nil),              // 22: sidecall.v1.PlannedCall
 }
 var file_sidecall_v1_operator_service_proto_depIdxs = []int32{
 	4,  // 0: sidecall.v1.ListUnknownResponse.executions:type_name -> sidecall.v1.UnknownExecution
-	14, // 1: sidecall.v1.UnknownExecution.execution:type_name -> sidecall.v1.Execution
-	15, // 2: sidecall.v1.UnknownExecution.error:type_name -> sidecall.v1.ToolError
-	16, // 3: sidecall.v1.FindExecutionsRequest.since:type_name -> google.protobuf.Timestamp
+	16, // 1: sidecall.v1.UnknownExecution.execution:type_name -> sidecall.v1.Execution
+	17, // 2: sidecall.v1.UnknownExecution.error:type_name -> sidecall.v1.ToolError
+	18, // 3: sidecall.v1.FindExecutionsRequest.since:type_name -> google.protobuf.Timestamp
 	7,  // 4: sidecall.v1.FindExecutionsResponse.executions:type_name -> sidecall.v1.FoundExecution
-	16, // 5: sidecall.v1.FindExecutionsResponse.remembered_since:type_name -> google.protobuf.Timestamp
+	18, // 5: sidecall.v1.FindExecutionsResponse.remembered_since:type_name -> google.protobuf.Timestamp
 	0,  // 6: sidecall.v1.FoundExecution.verdict:type_name -> sidecall.v1.Verdict
-	14, // 7: sidecall.v1.FoundExecution.execution:type_name -> sidecall.v1.Execution
-	12, // 8: sidecall.v1.FoundExecution.details:type_name -> sidecall.v1.CallDetails
-	16, // 9: sidecall.v1.FoundExecution.last_replayed_at:type_name -> google.protobuf.Timestamp
-	15, // 10: sidecall.v1.FoundExecution.damage:type_name -> sidecall.v1.ToolError
-	17, // 11: sidecall.v1.ResolveExecutionRequest.state:type_name -> sidecall.v1.ExecutionState
-	14, // 12: sidecall.v1.ResolveExecutionResponse.execution:type_name -> sidecall.v1.Execution
-	1,  // 13: sidecall.v1.VerifyExecutionResponse.verdict:type_name -> sidecall.v1.VerificationVerdict
-	16, // 14: sidecall.v1.VerifyExecutionResponse.not_before:type_name -> google.protobuf.Timestamp
-	18, // 15: sidecall.v1.VerifyExecutionResponse.result:type_name -> sidecall.v1.ExecuteToolResponse
-	14, // 16: sidecall.v1.VerifyExecutionResponse.execution:type_name -> sidecall.v1.Execution
-	13, // 17: sidecall.v1.CallDetails.labels:type_name -> sidecall.v1.CallDetails.LabelsEntry
-	2,  // 18: sidecall.v1.OperatorService.ListUnknown:input_type -> sidecall.v1.ListUnknownRequest
-	8,  // 19: sidecall.v1.OperatorService.ResolveExecution:input_type -> sidecall.v1.ResolveExecutionRequest
-	5,  // 20: sidecall.v1.OperatorService.FindExecutions:input_type -> sidecall.v1.FindExecutionsRequest
-	10, // 21: sidecall.v1.OperatorService.VerifyExecution:input_type -> sidecall.v1.VerifyExecutionRequest
-	3,  // 22: sidecall.v1.OperatorService.ListUnknown:output_type -> sidecall.v1.ListUnknownResponse
-	9,  // 23: sidecall.v1.OperatorService.ResolveExecution:output_type -> sidecall.v1.ResolveExecutionResponse
-	6,  // 24: sidecall.v1.OperatorService.FindExecutions:output_type -> sidecall.v1.FindExecutionsResponse
-	11, // 25: sidecall.v1.OperatorService.VerifyExecution:output_type -> sidecall.v1.VerifyExecutionResponse
-	22, // [22:26] is the sub-list for method output_type
-	18, // [18:22] is the sub-list for method input_type
-	18, // [18:18] is the sub-list for extension type_name
-	18, // [18:18] is the sub-list for extension extendee
-	0,  // [0:18] is the sub-list for field type_name
+	16, // 7: sidecall.v1.FoundExecution.execution:type_name -> sidecall.v1.Execution
+	14, // 8: sidecall.v1.FoundExecution.details:type_name -> sidecall.v1.CallDetails
+	18, // 9: sidecall.v1.FoundExecution.last_replayed_at:type_name -> google.protobuf.Timestamp
+	17, // 10: sidecall.v1.FoundExecution.damage:type_name -> sidecall.v1.ToolError
+	19, // 11: sidecall.v1.PlanUndoResponse.effects:type_name -> sidecall.v1.CommittedEffect
+	20, // 12: sidecall.v1.ResolveExecutionRequest.state:type_name -> sidecall.v1.ExecutionState
+	16, // 13: sidecall.v1.ResolveExecutionResponse.execution:type_name -> sidecall.v1.Execution
+	1,  // 14: sidecall.v1.VerifyExecutionResponse.verdict:type_name -> sidecall.v1.VerificationVerdict
+	18, // 15: sidecall.v1.VerifyExecutionResponse.not_before:type_name -> google.protobuf.Timestamp
+	21, // 16: sidecall.v1.VerifyExecutionResponse.result:type_name -> sidecall.v1.ExecuteToolResponse
+	16, // 17: sidecall.v1.VerifyExecutionResponse.execution:type_name -> sidecall.v1.Execution
+	15, // 18: sidecall.v1.CallDetails.labels:type_name -> sidecall.v1.CallDetails.LabelsEntry
+	22, // 19: sidecall.v1.CallDetails.undo:type_name -> sidecall.v1.PlannedCall
+	2,  // 20: sidecall.v1.OperatorService.ListUnknown:input_type -> sidecall.v1.ListUnknownRequest
+	10, // 21: sidecall.v1.OperatorService.ResolveExecution:input_type -> sidecall.v1.ResolveExecutionRequest
+	5,  // 22: sidecall.v1.OperatorService.FindExecutions:input_type -> sidecall.v1.FindExecutionsRequest
+	8,  // 23: sidecall.v1.OperatorService.PlanUndo:input_type -> sidecall.v1.PlanUndoRequest
+	12, // 24: sidecall.v1.OperatorService.VerifyExecution:input_type -> sidecall.v1.VerifyExecutionRequest
+	3,  // 25: sidecall.v1.OperatorService.ListUnknown:output_type -> sidecall.v1.ListUnknownResponse
+	11, // 26: sidecall.v1.OperatorService.ResolveExecution:output_type -> sidecall.v1.ResolveExecutionResponse
+	6,  // 27: sidecall.v1.OperatorService.FindExecutions:output_type -> sidecall.v1.FindExecutionsResponse
+	9,  // 28: sidecall.v1.OperatorService.PlanUndo:output_type -> sidecall.v1.PlanUndoResponse
+	13, // 29: sidecall.v1.OperatorService.VerifyExecution:output_type -> sidecall.v1.VerifyExecutionResponse
+	25, // [25:30] is the sub-list for method output_type
+	20, // [20:25] is the sub-list for method input_type
+	20, // [20:20] is the sub-list for extension type_name
+	20, // [20:20] is the sub-list for extension extendee
+	0,  // [0:20] is the sub-list for field type_name
 }
 
 func init() { file_sidecall_v1_operator_service_proto_init() }
@@ -1411,6 +1577,7 @@ func file_sidecall_v1_operator_service_proto_init() {
 	if File_sidecall_v1_operator_service_proto != nil {
 		return
 	}
+	file_sidecall_v1_conversation_service_proto_init()
 	file_sidecall_v1_tool_service_proto_init()
 	type x struct{}
 	out := protoimpl.TypeBuilder{
@@ -1418,7 +1585,7 @@ func file_sidecall_v1_operator_service_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_sidecall_v1_operator_service_proto_rawDesc), len(file_sidecall_v1_operator_service_proto_rawDesc)),
 			NumEnums:      2,
-			NumMessages:   12,
+			NumMessages:   14,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

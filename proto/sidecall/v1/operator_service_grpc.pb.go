@@ -22,6 +22,7 @@ const (
 	OperatorService_ListUnknown_FullMethodName      = "/sidecall.v1.OperatorService/ListUnknown"
 	OperatorService_ResolveExecution_FullMethodName = "/sidecall.v1.OperatorService/ResolveExecution"
 	OperatorService_FindExecutions_FullMethodName   = "/sidecall.v1.OperatorService/FindExecutions"
+	OperatorService_PlanUndo_FullMethodName         = "/sidecall.v1.OperatorService/PlanUndo"
 	OperatorService_VerifyExecution_FullMethodName  = "/sidecall.v1.OperatorService/VerifyExecution"
 )
 
@@ -63,6 +64,12 @@ type OperatorServiceClient interface {
 	// first. It changes nothing. A call that was refused before it was claimed (invalid
 	// arguments, a budget, an open breaker) leaves no record, and is not found.
 	FindExecutions(ctx context.Context, in *FindExecutionsRequest, opts ...grpc.CallOption) (*FindExecutionsResponse, error)
+	// PlanUndo lists what has happened in a conversation, the latest first, and for each effect
+	// the call that undoes it where its tool says how (compensate_with). It undoes nothing.
+	//
+	//	NOT_FOUND           no call of the conversation is known, or none has this id
+	//	FAILED_PRECONDITION the call that is named is of unknown outcome, or has not run
+	PlanUndo(ctx context.Context, in *PlanUndoRequest, opts ...grpc.CallOption) (*PlanUndoResponse, error)
 	// VerifyExecution asks the tool's configured verification what became of an
 	// unknown call, and settles it so if asked to.
 	VerifyExecution(ctx context.Context, in *VerifyExecutionRequest, opts ...grpc.CallOption) (*VerifyExecutionResponse, error)
@@ -100,6 +107,16 @@ func (c *operatorServiceClient) FindExecutions(ctx context.Context, in *FindExec
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
 	out := new(FindExecutionsResponse)
 	err := c.cc.Invoke(ctx, OperatorService_FindExecutions_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *operatorServiceClient) PlanUndo(ctx context.Context, in *PlanUndoRequest, opts ...grpc.CallOption) (*PlanUndoResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(PlanUndoResponse)
+	err := c.cc.Invoke(ctx, OperatorService_PlanUndo_FullMethodName, in, out, cOpts...)
 	if err != nil {
 		return nil, err
 	}
@@ -154,6 +171,12 @@ type OperatorServiceServer interface {
 	// first. It changes nothing. A call that was refused before it was claimed (invalid
 	// arguments, a budget, an open breaker) leaves no record, and is not found.
 	FindExecutions(context.Context, *FindExecutionsRequest) (*FindExecutionsResponse, error)
+	// PlanUndo lists what has happened in a conversation, the latest first, and for each effect
+	// the call that undoes it where its tool says how (compensate_with). It undoes nothing.
+	//
+	//	NOT_FOUND           no call of the conversation is known, or none has this id
+	//	FAILED_PRECONDITION the call that is named is of unknown outcome, or has not run
+	PlanUndo(context.Context, *PlanUndoRequest) (*PlanUndoResponse, error)
 	// VerifyExecution asks the tool's configured verification what became of an
 	// unknown call, and settles it so if asked to.
 	VerifyExecution(context.Context, *VerifyExecutionRequest) (*VerifyExecutionResponse, error)
@@ -175,6 +198,9 @@ func (UnimplementedOperatorServiceServer) ResolveExecution(context.Context, *Res
 }
 func (UnimplementedOperatorServiceServer) FindExecutions(context.Context, *FindExecutionsRequest) (*FindExecutionsResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method FindExecutions not implemented")
+}
+func (UnimplementedOperatorServiceServer) PlanUndo(context.Context, *PlanUndoRequest) (*PlanUndoResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method PlanUndo not implemented")
 }
 func (UnimplementedOperatorServiceServer) VerifyExecution(context.Context, *VerifyExecutionRequest) (*VerifyExecutionResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method VerifyExecution not implemented")
@@ -254,6 +280,24 @@ func _OperatorService_FindExecutions_Handler(srv interface{}, ctx context.Contex
 	return interceptor(ctx, in, info, handler)
 }
 
+func _OperatorService_PlanUndo_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(PlanUndoRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(OperatorServiceServer).PlanUndo(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: OperatorService_PlanUndo_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(OperatorServiceServer).PlanUndo(ctx, req.(*PlanUndoRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 func _OperatorService_VerifyExecution_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
 	in := new(VerifyExecutionRequest)
 	if err := dec(in); err != nil {
@@ -290,6 +334,10 @@ var OperatorService_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "FindExecutions",
 			Handler:    _OperatorService_FindExecutions_Handler,
+		},
+		{
+			MethodName: "PlanUndo",
+			Handler:    _OperatorService_PlanUndo_Handler,
 		},
 		{
 			MethodName: "VerifyExecution",

@@ -1,6 +1,7 @@
 import datetime
 
 from google.protobuf import timestamp_pb2 as _timestamp_pb2
+from sidecall.v1 import conversation_service_pb2 as _conversation_service_pb2
 from sidecall.v1 import tool_service_pb2 as _tool_service_pb2
 from google.protobuf.internal import containers as _containers
 from google.protobuf.internal import enum_type_wrapper as _enum_type_wrapper
@@ -151,6 +152,26 @@ class FoundExecution(_message.Message):
     damage: _tool_service_pb2.ToolError
     def __init__(self, tenant: _Optional[str] = ..., conversation_id: _Optional[str] = ..., turn_id: _Optional[str] = ..., tool_use_id: _Optional[str] = ..., verdict: _Optional[_Union[Verdict, str]] = ..., explanation: _Optional[str] = ..., advice: _Optional[str] = ..., execution: _Optional[_Union[_tool_service_pb2.Execution, _Mapping]] = ..., details: _Optional[_Union[CallDetails, _Mapping]] = ..., idempotency_key: _Optional[str] = ..., fingerprint: _Optional[str] = ..., replays: _Optional[int] = ..., last_replayed_at: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., verify_with: _Optional[str] = ..., verifiable: _Optional[bool] = ..., journaled: _Optional[bool] = ..., damage: _Optional[_Union[_tool_service_pb2.ToolError, _Mapping]] = ...) -> None: ...
 
+class PlanUndoRequest(_message.Message):
+    __slots__ = ("conversation_id", "prompt_id", "tool_use_id", "page_token")
+    CONVERSATION_ID_FIELD_NUMBER: _ClassVar[int]
+    PROMPT_ID_FIELD_NUMBER: _ClassVar[int]
+    TOOL_USE_ID_FIELD_NUMBER: _ClassVar[int]
+    PAGE_TOKEN_FIELD_NUMBER: _ClassVar[int]
+    conversation_id: str
+    prompt_id: str
+    tool_use_id: str
+    page_token: str
+    def __init__(self, conversation_id: _Optional[str] = ..., prompt_id: _Optional[str] = ..., tool_use_id: _Optional[str] = ..., page_token: _Optional[str] = ...) -> None: ...
+
+class PlanUndoResponse(_message.Message):
+    __slots__ = ("effects", "next_page_token")
+    EFFECTS_FIELD_NUMBER: _ClassVar[int]
+    NEXT_PAGE_TOKEN_FIELD_NUMBER: _ClassVar[int]
+    effects: _containers.RepeatedCompositeFieldContainer[_conversation_service_pb2.CommittedEffect]
+    next_page_token: str
+    def __init__(self, effects: _Optional[_Iterable[_Union[_conversation_service_pb2.CommittedEffect, _Mapping]]] = ..., next_page_token: _Optional[str] = ...) -> None: ...
+
 class ResolveExecutionRequest(_message.Message):
     __slots__ = ("conversation_id", "turn_id", "tool_use_id", "state", "reason", "content", "is_error", "resolved_by", "epoch")
     CONVERSATION_ID_FIELD_NUMBER: _ClassVar[int]
@@ -212,7 +233,7 @@ class VerifyExecutionResponse(_message.Message):
     def __init__(self, verdict: _Optional[_Union[VerificationVerdict, str]] = ..., explanation: _Optional[str] = ..., not_before: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., result: _Optional[_Union[_tool_service_pb2.ExecuteToolResponse, _Mapping]] = ..., settled: _Optional[bool] = ..., execution: _Optional[_Union[_tool_service_pb2.Execution, _Mapping]] = ...) -> None: ...
 
 class CallDetails(_message.Message):
-    __slots__ = ("prompt_id", "arguments_json", "arguments_cut", "labels", "upstream_id")
+    __slots__ = ("prompt_id", "arguments_json", "arguments_cut", "labels", "upstream_id", "undo", "not_undoable")
     class LabelsEntry(_message.Message):
         __slots__ = ("key", "value")
         KEY_FIELD_NUMBER: _ClassVar[int]
@@ -225,9 +246,13 @@ class CallDetails(_message.Message):
     ARGUMENTS_CUT_FIELD_NUMBER: _ClassVar[int]
     LABELS_FIELD_NUMBER: _ClassVar[int]
     UPSTREAM_ID_FIELD_NUMBER: _ClassVar[int]
+    UNDO_FIELD_NUMBER: _ClassVar[int]
+    NOT_UNDOABLE_FIELD_NUMBER: _ClassVar[int]
     prompt_id: str
     arguments_json: str
     arguments_cut: bool
     labels: _containers.ScalarMap[str, str]
     upstream_id: str
-    def __init__(self, prompt_id: _Optional[str] = ..., arguments_json: _Optional[str] = ..., arguments_cut: _Optional[bool] = ..., labels: _Optional[_Mapping[str, str]] = ..., upstream_id: _Optional[str] = ...) -> None: ...
+    undo: _conversation_service_pb2.PlannedCall
+    not_undoable: str
+    def __init__(self, prompt_id: _Optional[str] = ..., arguments_json: _Optional[str] = ..., arguments_cut: _Optional[bool] = ..., labels: _Optional[_Mapping[str, str]] = ..., upstream_id: _Optional[str] = ..., undo: _Optional[_Union[_conversation_service_pb2.PlannedCall, _Mapping]] = ..., not_undoable: _Optional[str] = ...) -> None: ...

@@ -69,6 +69,11 @@ class OperatorServiceStub:
                 request_serializer=sidecall_dot_v1_dot_operator__service__pb2.FindExecutionsRequest.SerializeToString,
                 response_deserializer=sidecall_dot_v1_dot_operator__service__pb2.FindExecutionsResponse.FromString,
                 _registered_method=True)
+        self.PlanUndo = channel.unary_unary(
+                '/sidecall.v1.OperatorService/PlanUndo',
+                request_serializer=sidecall_dot_v1_dot_operator__service__pb2.PlanUndoRequest.SerializeToString,
+                response_deserializer=sidecall_dot_v1_dot_operator__service__pb2.PlanUndoResponse.FromString,
+                _registered_method=True)
         self.VerifyExecution = channel.unary_unary(
                 '/sidecall.v1.OperatorService/VerifyExecution',
                 request_serializer=sidecall_dot_v1_dot_operator__service__pb2.VerifyExecutionRequest.SerializeToString,
@@ -127,6 +132,17 @@ class OperatorServiceServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def PlanUndo(self, request, context):
+        """PlanUndo lists what has happened in a conversation, the latest first, and for each effect
+        the call that undoes it where its tool says how (compensate_with). It undoes nothing.
+
+        NOT_FOUND           no call of the conversation is known, or none has this id
+        FAILED_PRECONDITION the call that is named is of unknown outcome, or has not run
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
     def VerifyExecution(self, request, context):
         """VerifyExecution asks the tool's configured verification what became of an
         unknown call, and settles it so if asked to.
@@ -152,6 +168,11 @@ def add_OperatorServiceServicer_to_server(servicer, server):
                     servicer.FindExecutions,
                     request_deserializer=sidecall_dot_v1_dot_operator__service__pb2.FindExecutionsRequest.FromString,
                     response_serializer=sidecall_dot_v1_dot_operator__service__pb2.FindExecutionsResponse.SerializeToString,
+            ),
+            'PlanUndo': grpc.unary_unary_rpc_method_handler(
+                    servicer.PlanUndo,
+                    request_deserializer=sidecall_dot_v1_dot_operator__service__pb2.PlanUndoRequest.FromString,
+                    response_serializer=sidecall_dot_v1_dot_operator__service__pb2.PlanUndoResponse.SerializeToString,
             ),
             'VerifyExecution': grpc.unary_unary_rpc_method_handler(
                     servicer.VerifyExecution,
@@ -260,6 +281,33 @@ class OperatorService:
             '/sidecall.v1.OperatorService/FindExecutions',
             sidecall_dot_v1_dot_operator__service__pb2.FindExecutionsRequest.SerializeToString,
             sidecall_dot_v1_dot_operator__service__pb2.FindExecutionsResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def PlanUndo(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/sidecall.v1.OperatorService/PlanUndo',
+            sidecall_dot_v1_dot_operator__service__pb2.PlanUndoRequest.SerializeToString,
+            sidecall_dot_v1_dot_operator__service__pb2.PlanUndoResponse.FromString,
             options,
             channel_credentials,
             insecure,
