@@ -102,11 +102,11 @@ func TestAPromptIsCountedFromItsBeginToItsEnd(t *testing.T) {
 // Without limits, and without the store, a prompt ends as well.
 func TestAPromptEndsWithoutABudget(t *testing.T) {
 	s, metrics, _ := metered(t)
-	if left, err := s.Prompts().EndPrompt(t.Context(), call.Prompt{Conversation: "c1"}, "end_turn"); left != nil || err != nil {
+	if left, err := s.Prompts().EndPrompt(t.Context(), call.Prompt{Conversation: "c1"}, "end_turn"); left.GetBudget() != nil || left.GetEffectsIncomplete() || err != nil {
 		t.Errorf("without limits: %v, %v", left, err)
 	}
 	s.With(func(p *call.Parts) { p.Dedupe = calltest.NewOn(t, brokenStore{}).Dedupe })
-	if left, err := s.Prompts().EndPrompt(t.Context(), call.Prompt{Conversation: "c2", Profile: "tight"}, ""); left != nil || err != nil {
+	if left, err := s.Prompts().EndPrompt(t.Context(), call.Prompt{Conversation: "c2", Profile: "tight"}, ""); left.GetBudget() != nil || !left.GetEffectsIncomplete() || err != nil {
 		t.Errorf("without the store: %v, %v", left, err)
 	}
 	says(t, metrics(), `sidecall_prompts_total{sidecall_exit="end_turn"} 1`, `sidecall_prompts_total{sidecall_exit="other"} 1`)
