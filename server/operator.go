@@ -3,6 +3,8 @@ package server
 import (
 	"context"
 
+	"github.com/prometheus/client_golang/prometheus"
+
 	"github.com/sidecall/sidecall/internal/call"
 	sidecallv1 "github.com/sidecall/sidecall/proto/sidecall/v1"
 )
@@ -14,6 +16,8 @@ type Operator struct {
 	sidecallv1.UnimplementedOperatorServiceServer
 
 	Executor *call.Executor
+	// Metrics are those of the sidecar; nil has none.
+	Metrics prometheus.Gatherer
 }
 
 // FindExecutions answers "did it run?".

@@ -49,6 +49,7 @@ type Executor struct {
 	Parts
 
 	replays  replays
+	texts    errorTexts
 	verifier verify.Looker
 	makers   []rules.Maker
 }

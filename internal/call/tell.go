@@ -86,6 +86,8 @@ func (e *Executor) tell(caller context.Context, c *call, res *response) {
 	}()
 	if res.GetReplayed() {
 		e.replays.add(c.Key)
+	} else if res.GetError() != nil && c.route != nil {
+		e.texts.add(c.route.Tool.Name, res.GetError())
 	}
 	c.log.trace.End(caller, endOf(c, res, c.run.tried.sent > 0 && caller.Err() != nil))
 }

@@ -9,6 +9,7 @@ package sidecallv1
 import (
 	protoreflect "google.golang.org/protobuf/reflect/protoreflect"
 	protoimpl "google.golang.org/protobuf/runtime/protoimpl"
+	durationpb "google.golang.org/protobuf/types/known/durationpb"
 	timestamppb "google.golang.org/protobuf/types/known/timestamppb"
 	reflect "reflect"
 	sync "sync"
@@ -902,6 +903,426 @@ func (x *PlanUndoResponse) GetNextPageToken() string {
 	return ""
 }
 
+// GetOverviewRequest asks for everything.
+type GetOverviewRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *GetOverviewRequest) Reset() {
+	*x = GetOverviewRequest{}
+	mi := &file_sidecall_v1_operator_service_proto_msgTypes[8]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *GetOverviewRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*GetOverviewRequest) ProtoMessage() {}
+
+func (x *GetOverviewRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_sidecall_v1_operator_service_proto_msgTypes[8]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use GetOverviewRequest.ProtoReflect.Descriptor instead.
+func (*GetOverviewRequest) Descriptor() ([]byte, []int) {
+	return file_sidecall_v1_operator_service_proto_rawDescGZIP(), []int{8}
+}
+
+// GetOverviewResponse is how a sidecar is.
+type GetOverviewResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// By name.
+	Tools []*ToolOverview `protobuf:"bytes,1,rep,name=tools,proto3" json:"tools,omitempty"`
+	// Always set.
+	Numbers       *LoopNumbers `protobuf:"bytes,2,opt,name=numbers,proto3" json:"numbers,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *GetOverviewResponse) Reset() {
+	*x = GetOverviewResponse{}
+	mi := &file_sidecall_v1_operator_service_proto_msgTypes[9]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *GetOverviewResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*GetOverviewResponse) ProtoMessage() {}
+
+func (x *GetOverviewResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_sidecall_v1_operator_service_proto_msgTypes[9]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use GetOverviewResponse.ProtoReflect.Descriptor instead.
+func (*GetOverviewResponse) Descriptor() ([]byte, []int) {
+	return file_sidecall_v1_operator_service_proto_rawDescGZIP(), []int{9}
+}
+
+func (x *GetOverviewResponse) GetTools() []*ToolOverview {
+	if x != nil {
+		return x.Tools
+	}
+	return nil
+}
+
+func (x *GetOverviewResponse) GetNumbers() *LoopNumbers {
+	if x != nil {
+		return x.Numbers
+	}
+	return nil
+}
+
+// LoopNumbers say whether the agents of a sidecar are well, as its metrics do.
+type LoopNumbers struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Prompts that have ended.
+	Prompts int64 `protobuf:"varint,1,opt,name=prompts,proto3" json:"prompts,omitempty"`
+	// Calls per prompt, the median of them; 0 while there are none.
+	CallsPerPromptMedian float64 `protobuf:"fixed64,2,opt,name=calls_per_prompt_median,json=callsPerPromptMedian,proto3" json:"calls_per_prompt_median,omitempty"`
+	// Likewise, what one prompt in a hundred has more than.
+	CallsPerPromptP99 float64 `protobuf:"fixed64,3,opt,name=calls_per_prompt_p99,json=callsPerPromptP99,proto3" json:"calls_per_prompt_p99,omitempty"`
+	// Of the errors of a tool, the share that a success of it followed on in the same prompt,
+	// 0 to 1.
+	RecoveryRate float64 `protobuf:"fixed64,4,opt,name=recovery_rate,json=recoveryRate,proto3" json:"recovery_rate,omitempty"`
+	// Errors that were recovered from, or whose prompt ended badly.
+	Recoveries int64 `protobuf:"varint,5,opt,name=recoveries,proto3" json:"recoveries,omitempty"`
+	// Of all calls, the share that were answered from their record, 0 to 1.
+	ReplayRate float64 `protobuf:"fixed64,6,opt,name=replay_rate,json=replayRate,proto3" json:"replay_rate,omitempty"`
+	// Calls that had an answer.
+	Calls         int64 `protobuf:"varint,7,opt,name=calls,proto3" json:"calls,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *LoopNumbers) Reset() {
+	*x = LoopNumbers{}
+	mi := &file_sidecall_v1_operator_service_proto_msgTypes[10]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *LoopNumbers) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*LoopNumbers) ProtoMessage() {}
+
+func (x *LoopNumbers) ProtoReflect() protoreflect.Message {
+	mi := &file_sidecall_v1_operator_service_proto_msgTypes[10]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use LoopNumbers.ProtoReflect.Descriptor instead.
+func (*LoopNumbers) Descriptor() ([]byte, []int) {
+	return file_sidecall_v1_operator_service_proto_rawDescGZIP(), []int{10}
+}
+
+func (x *LoopNumbers) GetPrompts() int64 {
+	if x != nil {
+		return x.Prompts
+	}
+	return 0
+}
+
+func (x *LoopNumbers) GetCallsPerPromptMedian() float64 {
+	if x != nil {
+		return x.CallsPerPromptMedian
+	}
+	return 0
+}
+
+func (x *LoopNumbers) GetCallsPerPromptP99() float64 {
+	if x != nil {
+		return x.CallsPerPromptP99
+	}
+	return 0
+}
+
+func (x *LoopNumbers) GetRecoveryRate() float64 {
+	if x != nil {
+		return x.RecoveryRate
+	}
+	return 0
+}
+
+func (x *LoopNumbers) GetRecoveries() int64 {
+	if x != nil {
+		return x.Recoveries
+	}
+	return 0
+}
+
+func (x *LoopNumbers) GetReplayRate() float64 {
+	if x != nil {
+		return x.ReplayRate
+	}
+	return 0
+}
+
+func (x *LoopNumbers) GetCalls() int64 {
+	if x != nil {
+		return x.Calls
+	}
+	return 0
+}
+
+// ToolOverview is how a tool is.
+type ToolOverview struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Its name.
+	ToolName string `protobuf:"bytes,1,opt,name=tool_name,json=toolName,proto3" json:"tool_name,omitempty"`
+	// Its effect.
+	Effect Effect `protobuf:"varint,2,opt,name=effect,proto3,enum=sidecall.v1.Effect" json:"effect,omitempty"`
+	// Where it lives.
+	Backend string `protobuf:"bytes,3,opt,name=backend,proto3" json:"backend,omitempty"`
+	// closed, open or half_open: the worse of its own breaker and that of its backend.
+	Breaker string `protobuf:"bytes,4,opt,name=breaker,proto3" json:"breaker,omitempty"`
+	// For how long no call is let through.
+	BlockedFor *durationpb.Duration `protobuf:"bytes,5,opt,name=blocked_for,json=blockedFor,proto3" json:"blocked_for,omitempty"`
+	// Why it must not be called; empty for one that may be.
+	Refused string `protobuf:"bytes,6,opt,name=refused,proto3" json:"refused,omitempty"`
+	// Calls that had an answer, and those of them that were errors.
+	Calls int64 `protobuf:"varint,7,opt,name=calls,proto3" json:"calls,omitempty"`
+	// See calls.
+	Errors int64 `protobuf:"varint,8,opt,name=errors,proto3" json:"errors,omitempty"`
+	// From a call's arrival to its result, the median.
+	P50 *durationpb.Duration `protobuf:"bytes,9,opt,name=p50,proto3" json:"p50,omitempty"`
+	// Likewise, what one call in a hundred takes longer than.
+	P99 *durationpb.Duration `protobuf:"bytes,10,opt,name=p99,proto3" json:"p99,omitempty"`
+	// Requests of its backend that count for the retry budget now, and retries among them.
+	RecentRequests int32 `protobuf:"varint,11,opt,name=recent_requests,json=recentRequests,proto3" json:"recent_requests,omitempty"`
+	// See recent_requests.
+	RecentRetries int32 `protobuf:"varint,12,opt,name=recent_retries,json=recentRetries,proto3" json:"recent_retries,omitempty"`
+	// The errors that its calls ended in, the latest first, at most 10.
+	ErrorTexts    []*ErrorText `protobuf:"bytes,13,rep,name=error_texts,json=errorTexts,proto3" json:"error_texts,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ToolOverview) Reset() {
+	*x = ToolOverview{}
+	mi := &file_sidecall_v1_operator_service_proto_msgTypes[11]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ToolOverview) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ToolOverview) ProtoMessage() {}
+
+func (x *ToolOverview) ProtoReflect() protoreflect.Message {
+	mi := &file_sidecall_v1_operator_service_proto_msgTypes[11]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ToolOverview.ProtoReflect.Descriptor instead.
+func (*ToolOverview) Descriptor() ([]byte, []int) {
+	return file_sidecall_v1_operator_service_proto_rawDescGZIP(), []int{11}
+}
+
+func (x *ToolOverview) GetToolName() string {
+	if x != nil {
+		return x.ToolName
+	}
+	return ""
+}
+
+func (x *ToolOverview) GetEffect() Effect {
+	if x != nil {
+		return x.Effect
+	}
+	return Effect_EFFECT_UNSPECIFIED
+}
+
+func (x *ToolOverview) GetBackend() string {
+	if x != nil {
+		return x.Backend
+	}
+	return ""
+}
+
+func (x *ToolOverview) GetBreaker() string {
+	if x != nil {
+		return x.Breaker
+	}
+	return ""
+}
+
+func (x *ToolOverview) GetBlockedFor() *durationpb.Duration {
+	if x != nil {
+		return x.BlockedFor
+	}
+	return nil
+}
+
+func (x *ToolOverview) GetRefused() string {
+	if x != nil {
+		return x.Refused
+	}
+	return ""
+}
+
+func (x *ToolOverview) GetCalls() int64 {
+	if x != nil {
+		return x.Calls
+	}
+	return 0
+}
+
+func (x *ToolOverview) GetErrors() int64 {
+	if x != nil {
+		return x.Errors
+	}
+	return 0
+}
+
+func (x *ToolOverview) GetP50() *durationpb.Duration {
+	if x != nil {
+		return x.P50
+	}
+	return nil
+}
+
+func (x *ToolOverview) GetP99() *durationpb.Duration {
+	if x != nil {
+		return x.P99
+	}
+	return nil
+}
+
+func (x *ToolOverview) GetRecentRequests() int32 {
+	if x != nil {
+		return x.RecentRequests
+	}
+	return 0
+}
+
+func (x *ToolOverview) GetRecentRetries() int32 {
+	if x != nil {
+		return x.RecentRetries
+	}
+	return 0
+}
+
+func (x *ToolOverview) GetErrorTexts() []*ErrorText {
+	if x != nil {
+		return x.ErrorTexts
+	}
+	return nil
+}
+
+// ErrorText is an error as models were told it.
+type ErrorText struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Its code.
+	Code string `protobuf:"bytes,1,opt,name=code,proto3" json:"code,omitempty"`
+	// Its constraint.
+	Constraint string `protobuf:"bytes,2,opt,name=constraint,proto3" json:"constraint,omitempty"`
+	// How often, since it was seen first.
+	Times int64 `protobuf:"varint,3,opt,name=times,proto3" json:"times,omitempty"`
+	// When last.
+	LastAt        *timestamppb.Timestamp `protobuf:"bytes,4,opt,name=last_at,json=lastAt,proto3" json:"last_at,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ErrorText) Reset() {
+	*x = ErrorText{}
+	mi := &file_sidecall_v1_operator_service_proto_msgTypes[12]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ErrorText) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ErrorText) ProtoMessage() {}
+
+func (x *ErrorText) ProtoReflect() protoreflect.Message {
+	mi := &file_sidecall_v1_operator_service_proto_msgTypes[12]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ErrorText.ProtoReflect.Descriptor instead.
+func (*ErrorText) Descriptor() ([]byte, []int) {
+	return file_sidecall_v1_operator_service_proto_rawDescGZIP(), []int{12}
+}
+
+func (x *ErrorText) GetCode() string {
+	if x != nil {
+		return x.Code
+	}
+	return ""
+}
+
+func (x *ErrorText) GetConstraint() string {
+	if x != nil {
+		return x.Constraint
+	}
+	return ""
+}
+
+func (x *ErrorText) GetTimes() int64 {
+	if x != nil {
+		return x.Times
+	}
+	return 0
+}
+
+func (x *ErrorText) GetLastAt() *timestamppb.Timestamp {
+	if x != nil {
+		return x.LastAt
+	}
+	return nil
+}
+
 // ResolveExecutionRequest says what became of an unknown call.
 type ResolveExecutionRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -933,7 +1354,7 @@ type ResolveExecutionRequest struct {
 
 func (x *ResolveExecutionRequest) Reset() {
 	*x = ResolveExecutionRequest{}
-	mi := &file_sidecall_v1_operator_service_proto_msgTypes[8]
+	mi := &file_sidecall_v1_operator_service_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -945,7 +1366,7 @@ func (x *ResolveExecutionRequest) String() string {
 func (*ResolveExecutionRequest) ProtoMessage() {}
 
 func (x *ResolveExecutionRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_sidecall_v1_operator_service_proto_msgTypes[8]
+	mi := &file_sidecall_v1_operator_service_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -958,7 +1379,7 @@ func (x *ResolveExecutionRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResolveExecutionRequest.ProtoReflect.Descriptor instead.
 func (*ResolveExecutionRequest) Descriptor() ([]byte, []int) {
-	return file_sidecall_v1_operator_service_proto_rawDescGZIP(), []int{8}
+	return file_sidecall_v1_operator_service_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *ResolveExecutionRequest) GetConversationId() string {
@@ -1035,7 +1456,7 @@ type ResolveExecutionResponse struct {
 
 func (x *ResolveExecutionResponse) Reset() {
 	*x = ResolveExecutionResponse{}
-	mi := &file_sidecall_v1_operator_service_proto_msgTypes[9]
+	mi := &file_sidecall_v1_operator_service_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1047,7 +1468,7 @@ func (x *ResolveExecutionResponse) String() string {
 func (*ResolveExecutionResponse) ProtoMessage() {}
 
 func (x *ResolveExecutionResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_sidecall_v1_operator_service_proto_msgTypes[9]
+	mi := &file_sidecall_v1_operator_service_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1060,7 +1481,7 @@ func (x *ResolveExecutionResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResolveExecutionResponse.ProtoReflect.Descriptor instead.
 func (*ResolveExecutionResponse) Descriptor() ([]byte, []int) {
-	return file_sidecall_v1_operator_service_proto_rawDescGZIP(), []int{9}
+	return file_sidecall_v1_operator_service_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *ResolveExecutionResponse) GetExecution() *Execution {
@@ -1092,7 +1513,7 @@ type VerifyExecutionRequest struct {
 
 func (x *VerifyExecutionRequest) Reset() {
 	*x = VerifyExecutionRequest{}
-	mi := &file_sidecall_v1_operator_service_proto_msgTypes[10]
+	mi := &file_sidecall_v1_operator_service_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1104,7 +1525,7 @@ func (x *VerifyExecutionRequest) String() string {
 func (*VerifyExecutionRequest) ProtoMessage() {}
 
 func (x *VerifyExecutionRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_sidecall_v1_operator_service_proto_msgTypes[10]
+	mi := &file_sidecall_v1_operator_service_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1117,7 +1538,7 @@ func (x *VerifyExecutionRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use VerifyExecutionRequest.ProtoReflect.Descriptor instead.
 func (*VerifyExecutionRequest) Descriptor() ([]byte, []int) {
-	return file_sidecall_v1_operator_service_proto_rawDescGZIP(), []int{10}
+	return file_sidecall_v1_operator_service_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *VerifyExecutionRequest) GetConversationId() string {
@@ -1183,7 +1604,7 @@ type VerifyExecutionResponse struct {
 
 func (x *VerifyExecutionResponse) Reset() {
 	*x = VerifyExecutionResponse{}
-	mi := &file_sidecall_v1_operator_service_proto_msgTypes[11]
+	mi := &file_sidecall_v1_operator_service_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1195,7 +1616,7 @@ func (x *VerifyExecutionResponse) String() string {
 func (*VerifyExecutionResponse) ProtoMessage() {}
 
 func (x *VerifyExecutionResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_sidecall_v1_operator_service_proto_msgTypes[11]
+	mi := &file_sidecall_v1_operator_service_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1208,7 +1629,7 @@ func (x *VerifyExecutionResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use VerifyExecutionResponse.ProtoReflect.Descriptor instead.
 func (*VerifyExecutionResponse) Descriptor() ([]byte, []int) {
-	return file_sidecall_v1_operator_service_proto_rawDescGZIP(), []int{11}
+	return file_sidecall_v1_operator_service_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *VerifyExecutionResponse) GetVerdict() VerificationVerdict {
@@ -1277,7 +1698,7 @@ type CallDetails struct {
 
 func (x *CallDetails) Reset() {
 	*x = CallDetails{}
-	mi := &file_sidecall_v1_operator_service_proto_msgTypes[12]
+	mi := &file_sidecall_v1_operator_service_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1289,7 +1710,7 @@ func (x *CallDetails) String() string {
 func (*CallDetails) ProtoMessage() {}
 
 func (x *CallDetails) ProtoReflect() protoreflect.Message {
-	mi := &file_sidecall_v1_operator_service_proto_msgTypes[12]
+	mi := &file_sidecall_v1_operator_service_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1302,7 +1723,7 @@ func (x *CallDetails) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CallDetails.ProtoReflect.Descriptor instead.
 func (*CallDetails) Descriptor() ([]byte, []int) {
-	return file_sidecall_v1_operator_service_proto_rawDescGZIP(), []int{12}
+	return file_sidecall_v1_operator_service_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *CallDetails) GetPromptId() string {
@@ -1358,7 +1779,7 @@ var File_sidecall_v1_operator_service_proto protoreflect.FileDescriptor
 
 const file_sidecall_v1_operator_service_proto_rawDesc = "" +
 	"\n" +
-	"\"sidecall/v1/operator_service.proto\x12\vsidecall.v1\x1a\x1fgoogle/protobuf/timestamp.proto\x1a&sidecall/v1/conversation_service.proto\x1a\x1esidecall/v1/tool_service.proto\"P\n" +
+	"\"sidecall/v1/operator_service.proto\x12\vsidecall.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a&sidecall/v1/conversation_service.proto\x1a\x1esidecall/v1/tool_service.proto\"P\n" +
 	"\x12ListUnknownRequest\x12\x1b\n" +
 	"\tpage_size\x18\x01 \x01(\x05R\bpageSize\x12\x1d\n" +
 	"\n" +
@@ -1433,7 +1854,46 @@ const file_sidecall_v1_operator_service_proto_rawDesc = "" +
 	"page_token\x18\x04 \x01(\tR\tpageToken\"r\n" +
 	"\x10PlanUndoResponse\x126\n" +
 	"\aeffects\x18\x01 \x03(\v2\x1c.sidecall.v1.CommittedEffectR\aeffects\x12&\n" +
-	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken\"\xb2\x02\n" +
+	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken\"\x14\n" +
+	"\x12GetOverviewRequest\"z\n" +
+	"\x13GetOverviewResponse\x12/\n" +
+	"\x05tools\x18\x01 \x03(\v2\x19.sidecall.v1.ToolOverviewR\x05tools\x122\n" +
+	"\anumbers\x18\x02 \x01(\v2\x18.sidecall.v1.LoopNumbersR\anumbers\"\x8b\x02\n" +
+	"\vLoopNumbers\x12\x18\n" +
+	"\aprompts\x18\x01 \x01(\x03R\aprompts\x125\n" +
+	"\x17calls_per_prompt_median\x18\x02 \x01(\x01R\x14callsPerPromptMedian\x12/\n" +
+	"\x14calls_per_prompt_p99\x18\x03 \x01(\x01R\x11callsPerPromptP99\x12#\n" +
+	"\rrecovery_rate\x18\x04 \x01(\x01R\frecoveryRate\x12\x1e\n" +
+	"\n" +
+	"recoveries\x18\x05 \x01(\x03R\n" +
+	"recoveries\x12\x1f\n" +
+	"\vreplay_rate\x18\x06 \x01(\x01R\n" +
+	"replayRate\x12\x14\n" +
+	"\x05calls\x18\a \x01(\x03R\x05calls\"\xf3\x03\n" +
+	"\fToolOverview\x12\x1b\n" +
+	"\ttool_name\x18\x01 \x01(\tR\btoolName\x12+\n" +
+	"\x06effect\x18\x02 \x01(\x0e2\x13.sidecall.v1.EffectR\x06effect\x12\x18\n" +
+	"\abackend\x18\x03 \x01(\tR\abackend\x12\x18\n" +
+	"\abreaker\x18\x04 \x01(\tR\abreaker\x12:\n" +
+	"\vblocked_for\x18\x05 \x01(\v2\x19.google.protobuf.DurationR\n" +
+	"blockedFor\x12\x18\n" +
+	"\arefused\x18\x06 \x01(\tR\arefused\x12\x14\n" +
+	"\x05calls\x18\a \x01(\x03R\x05calls\x12\x16\n" +
+	"\x06errors\x18\b \x01(\x03R\x06errors\x12+\n" +
+	"\x03p50\x18\t \x01(\v2\x19.google.protobuf.DurationR\x03p50\x12+\n" +
+	"\x03p99\x18\n" +
+	" \x01(\v2\x19.google.protobuf.DurationR\x03p99\x12'\n" +
+	"\x0frecent_requests\x18\v \x01(\x05R\x0erecentRequests\x12%\n" +
+	"\x0erecent_retries\x18\f \x01(\x05R\rrecentRetries\x127\n" +
+	"\verror_texts\x18\r \x03(\v2\x16.sidecall.v1.ErrorTextR\n" +
+	"errorTexts\"\x8a\x01\n" +
+	"\tErrorText\x12\x12\n" +
+	"\x04code\x18\x01 \x01(\tR\x04code\x12\x1e\n" +
+	"\n" +
+	"constraint\x18\x02 \x01(\tR\n" +
+	"constraint\x12\x14\n" +
+	"\x05times\x18\x03 \x01(\x03R\x05times\x123\n" +
+	"\alast_at\x18\x04 \x01(\v2\x1a.google.protobuf.TimestampR\x06lastAt\"\xb2\x02\n" +
 	"\x17ResolveExecutionRequest\x12'\n" +
 	"\x0fconversation_id\x18\x01 \x01(\tR\x0econversationId\x12\x17\n" +
 	"\aturn_id\x18\x02 \x01(\tR\x06turnId\x12\x1e\n" +
@@ -1487,12 +1947,13 @@ const file_sidecall_v1_operator_service_proto_rawDesc = "" +
 	"!VERIFICATION_VERDICT_INCONCLUSIVE\x10\x01\x12\x1d\n" +
 	"\x19VERIFICATION_VERDICT_DONE\x10\x02\x12 \n" +
 	"\x1cVERIFICATION_VERDICT_NOT_RUN\x10\x03\x12\"\n" +
-	"\x1eVERIFICATION_VERDICT_TOO_EARLY\x10\x042\xc6\x03\n" +
+	"\x1eVERIFICATION_VERDICT_TOO_EARLY\x10\x042\x98\x04\n" +
 	"\x0fOperatorService\x12P\n" +
 	"\vListUnknown\x12\x1f.sidecall.v1.ListUnknownRequest\x1a .sidecall.v1.ListUnknownResponse\x12_\n" +
 	"\x10ResolveExecution\x12$.sidecall.v1.ResolveExecutionRequest\x1a%.sidecall.v1.ResolveExecutionResponse\x12Y\n" +
 	"\x0eFindExecutions\x12\".sidecall.v1.FindExecutionsRequest\x1a#.sidecall.v1.FindExecutionsResponse\x12G\n" +
-	"\bPlanUndo\x12\x1c.sidecall.v1.PlanUndoRequest\x1a\x1d.sidecall.v1.PlanUndoResponse\x12\\\n" +
+	"\bPlanUndo\x12\x1c.sidecall.v1.PlanUndoRequest\x1a\x1d.sidecall.v1.PlanUndoResponse\x12P\n" +
+	"\vGetOverview\x12\x1f.sidecall.v1.GetOverviewRequest\x1a .sidecall.v1.GetOverviewResponse\x12\\\n" +
 	"\x0fVerifyExecution\x12#.sidecall.v1.VerifyExecutionRequest\x1a$.sidecall.v1.VerifyExecutionResponseB;Z9github.com/sidecall/sidecall/proto/sidecall/v1;sidecallv1b\x06proto3"
 
 var (
@@ -1508,7 +1969,7 @@ func file_sidecall_v1_operator_service_proto_rawDescGZIP() []byte {
 }
 
 var file_sidecall_v1_operator_service_proto_enumTypes = make([]protoimpl.EnumInfo, 2)
-var file_sidecall_v1_operator_service_proto_msgTypes = make([]protoimpl.MessageInfo, 14)
+var file_sidecall_v1_operator_service_proto_msgTypes = make([]protoimpl.MessageInfo, 19)
 var file_sidecall_v1_operator_service_proto_goTypes = []any{
 	(Verdict)(0),                     // 0: sidecall.v1.Verdict
 	(VerificationVerdict)(0),         // 1: sidecall.v1.VerificationVerdict
@@ -1520,56 +1981,73 @@ var file_sidecall_v1_operator_service_proto_goTypes = []any{
 	(*FoundExecution)(nil),           // 7: sidecall.v1.FoundExecution
 	(*PlanUndoRequest)(nil),          // 8: sidecall.v1.PlanUndoRequest
 	(*PlanUndoResponse)(nil),         // 9: sidecall.v1.PlanUndoResponse
-	(*ResolveExecutionRequest)(nil),  // 10: sidecall.v1.ResolveExecutionRequest
-	(*ResolveExecutionResponse)(nil), // 11: sidecall.v1.ResolveExecutionResponse
-	(*VerifyExecutionRequest)(nil),   // 12: sidecall.v1.VerifyExecutionRequest
-	(*VerifyExecutionResponse)(nil),  // 13: sidecall.v1.VerifyExecutionResponse
-	(*CallDetails)(nil),              // 14: sidecall.v1.CallDetails
-	nil,                              // 15: sidecall.v1.CallDetails.LabelsEntry
-	(*Execution)(nil),                // 16: sidecall.v1.Execution
-	(*ToolError)(nil),                // 17: sidecall.v1.ToolError
-	(*timestamppb.Timestamp)(nil),    // 18: google.protobuf.Timestamp
-	(*CommittedEffect)(nil),          // 19: sidecall.v1.CommittedEffect
-	(ExecutionState)(0),              // 20: sidecall.v1.ExecutionState
-	(*ExecuteToolResponse)(nil),      // 21: sidecall.v1.ExecuteToolResponse
-	(*PlannedCall)(nil),              // 22: sidecall.v1.PlannedCall
+	(*GetOverviewRequest)(nil),       // 10: sidecall.v1.GetOverviewRequest
+	(*GetOverviewResponse)(nil),      // 11: sidecall.v1.GetOverviewResponse
+	(*LoopNumbers)(nil),              // 12: sidecall.v1.LoopNumbers
+	(*ToolOverview)(nil),             // 13: sidecall.v1.ToolOverview
+	(*ErrorText)(nil),                // 14: sidecall.v1.ErrorText
+	(*ResolveExecutionRequest)(nil),  // 15: sidecall.v1.ResolveExecutionRequest
+	(*ResolveExecutionResponse)(nil), // 16: sidecall.v1.ResolveExecutionResponse
+	(*VerifyExecutionRequest)(nil),   // 17: sidecall.v1.VerifyExecutionRequest
+	(*VerifyExecutionResponse)(nil),  // 18: sidecall.v1.VerifyExecutionResponse
+	(*CallDetails)(nil),              // 19: sidecall.v1.CallDetails
+	nil,                              // 20: sidecall.v1.CallDetails.LabelsEntry
+	(*Execution)(nil),                // 21: sidecall.v1.Execution
+	(*ToolError)(nil),                // 22: sidecall.v1.ToolError
+	(*timestamppb.Timestamp)(nil),    // 23: google.protobuf.Timestamp
+	(*CommittedEffect)(nil),          // 24: sidecall.v1.CommittedEffect
+	(Effect)(0),                      // 25: sidecall.v1.Effect
+	(*durationpb.Duration)(nil),      // 26: google.protobuf.Duration
+	(ExecutionState)(0),              // 27: sidecall.v1.ExecutionState
+	(*ExecuteToolResponse)(nil),      // 28: sidecall.v1.ExecuteToolResponse
+	(*PlannedCall)(nil),              // 29: sidecall.v1.PlannedCall
 }
 var file_sidecall_v1_operator_service_proto_depIdxs = []int32{
 	4,  // 0: sidecall.v1.ListUnknownResponse.executions:type_name -> sidecall.v1.UnknownExecution
-	16, // 1: sidecall.v1.UnknownExecution.execution:type_name -> sidecall.v1.Execution
-	17, // 2: sidecall.v1.UnknownExecution.error:type_name -> sidecall.v1.ToolError
-	18, // 3: sidecall.v1.FindExecutionsRequest.since:type_name -> google.protobuf.Timestamp
+	21, // 1: sidecall.v1.UnknownExecution.execution:type_name -> sidecall.v1.Execution
+	22, // 2: sidecall.v1.UnknownExecution.error:type_name -> sidecall.v1.ToolError
+	23, // 3: sidecall.v1.FindExecutionsRequest.since:type_name -> google.protobuf.Timestamp
 	7,  // 4: sidecall.v1.FindExecutionsResponse.executions:type_name -> sidecall.v1.FoundExecution
-	18, // 5: sidecall.v1.FindExecutionsResponse.remembered_since:type_name -> google.protobuf.Timestamp
+	23, // 5: sidecall.v1.FindExecutionsResponse.remembered_since:type_name -> google.protobuf.Timestamp
 	0,  // 6: sidecall.v1.FoundExecution.verdict:type_name -> sidecall.v1.Verdict
-	16, // 7: sidecall.v1.FoundExecution.execution:type_name -> sidecall.v1.Execution
-	14, // 8: sidecall.v1.FoundExecution.details:type_name -> sidecall.v1.CallDetails
-	18, // 9: sidecall.v1.FoundExecution.last_replayed_at:type_name -> google.protobuf.Timestamp
-	17, // 10: sidecall.v1.FoundExecution.damage:type_name -> sidecall.v1.ToolError
-	19, // 11: sidecall.v1.PlanUndoResponse.effects:type_name -> sidecall.v1.CommittedEffect
-	20, // 12: sidecall.v1.ResolveExecutionRequest.state:type_name -> sidecall.v1.ExecutionState
-	16, // 13: sidecall.v1.ResolveExecutionResponse.execution:type_name -> sidecall.v1.Execution
-	1,  // 14: sidecall.v1.VerifyExecutionResponse.verdict:type_name -> sidecall.v1.VerificationVerdict
-	18, // 15: sidecall.v1.VerifyExecutionResponse.not_before:type_name -> google.protobuf.Timestamp
-	21, // 16: sidecall.v1.VerifyExecutionResponse.result:type_name -> sidecall.v1.ExecuteToolResponse
-	16, // 17: sidecall.v1.VerifyExecutionResponse.execution:type_name -> sidecall.v1.Execution
-	15, // 18: sidecall.v1.CallDetails.labels:type_name -> sidecall.v1.CallDetails.LabelsEntry
-	22, // 19: sidecall.v1.CallDetails.undo:type_name -> sidecall.v1.PlannedCall
-	2,  // 20: sidecall.v1.OperatorService.ListUnknown:input_type -> sidecall.v1.ListUnknownRequest
-	10, // 21: sidecall.v1.OperatorService.ResolveExecution:input_type -> sidecall.v1.ResolveExecutionRequest
-	5,  // 22: sidecall.v1.OperatorService.FindExecutions:input_type -> sidecall.v1.FindExecutionsRequest
-	8,  // 23: sidecall.v1.OperatorService.PlanUndo:input_type -> sidecall.v1.PlanUndoRequest
-	12, // 24: sidecall.v1.OperatorService.VerifyExecution:input_type -> sidecall.v1.VerifyExecutionRequest
-	3,  // 25: sidecall.v1.OperatorService.ListUnknown:output_type -> sidecall.v1.ListUnknownResponse
-	11, // 26: sidecall.v1.OperatorService.ResolveExecution:output_type -> sidecall.v1.ResolveExecutionResponse
-	6,  // 27: sidecall.v1.OperatorService.FindExecutions:output_type -> sidecall.v1.FindExecutionsResponse
-	9,  // 28: sidecall.v1.OperatorService.PlanUndo:output_type -> sidecall.v1.PlanUndoResponse
-	13, // 29: sidecall.v1.OperatorService.VerifyExecution:output_type -> sidecall.v1.VerifyExecutionResponse
-	25, // [25:30] is the sub-list for method output_type
-	20, // [20:25] is the sub-list for method input_type
-	20, // [20:20] is the sub-list for extension type_name
-	20, // [20:20] is the sub-list for extension extendee
-	0,  // [0:20] is the sub-list for field type_name
+	21, // 7: sidecall.v1.FoundExecution.execution:type_name -> sidecall.v1.Execution
+	19, // 8: sidecall.v1.FoundExecution.details:type_name -> sidecall.v1.CallDetails
+	23, // 9: sidecall.v1.FoundExecution.last_replayed_at:type_name -> google.protobuf.Timestamp
+	22, // 10: sidecall.v1.FoundExecution.damage:type_name -> sidecall.v1.ToolError
+	24, // 11: sidecall.v1.PlanUndoResponse.effects:type_name -> sidecall.v1.CommittedEffect
+	13, // 12: sidecall.v1.GetOverviewResponse.tools:type_name -> sidecall.v1.ToolOverview
+	12, // 13: sidecall.v1.GetOverviewResponse.numbers:type_name -> sidecall.v1.LoopNumbers
+	25, // 14: sidecall.v1.ToolOverview.effect:type_name -> sidecall.v1.Effect
+	26, // 15: sidecall.v1.ToolOverview.blocked_for:type_name -> google.protobuf.Duration
+	26, // 16: sidecall.v1.ToolOverview.p50:type_name -> google.protobuf.Duration
+	26, // 17: sidecall.v1.ToolOverview.p99:type_name -> google.protobuf.Duration
+	14, // 18: sidecall.v1.ToolOverview.error_texts:type_name -> sidecall.v1.ErrorText
+	23, // 19: sidecall.v1.ErrorText.last_at:type_name -> google.protobuf.Timestamp
+	27, // 20: sidecall.v1.ResolveExecutionRequest.state:type_name -> sidecall.v1.ExecutionState
+	21, // 21: sidecall.v1.ResolveExecutionResponse.execution:type_name -> sidecall.v1.Execution
+	1,  // 22: sidecall.v1.VerifyExecutionResponse.verdict:type_name -> sidecall.v1.VerificationVerdict
+	23, // 23: sidecall.v1.VerifyExecutionResponse.not_before:type_name -> google.protobuf.Timestamp
+	28, // 24: sidecall.v1.VerifyExecutionResponse.result:type_name -> sidecall.v1.ExecuteToolResponse
+	21, // 25: sidecall.v1.VerifyExecutionResponse.execution:type_name -> sidecall.v1.Execution
+	20, // 26: sidecall.v1.CallDetails.labels:type_name -> sidecall.v1.CallDetails.LabelsEntry
+	29, // 27: sidecall.v1.CallDetails.undo:type_name -> sidecall.v1.PlannedCall
+	2,  // 28: sidecall.v1.OperatorService.ListUnknown:input_type -> sidecall.v1.ListUnknownRequest
+	15, // 29: sidecall.v1.OperatorService.ResolveExecution:input_type -> sidecall.v1.ResolveExecutionRequest
+	5,  // 30: sidecall.v1.OperatorService.FindExecutions:input_type -> sidecall.v1.FindExecutionsRequest
+	8,  // 31: sidecall.v1.OperatorService.PlanUndo:input_type -> sidecall.v1.PlanUndoRequest
+	10, // 32: sidecall.v1.OperatorService.GetOverview:input_type -> sidecall.v1.GetOverviewRequest
+	17, // 33: sidecall.v1.OperatorService.VerifyExecution:input_type -> sidecall.v1.VerifyExecutionRequest
+	3,  // 34: sidecall.v1.OperatorService.ListUnknown:output_type -> sidecall.v1.ListUnknownResponse
+	16, // 35: sidecall.v1.OperatorService.ResolveExecution:output_type -> sidecall.v1.ResolveExecutionResponse
+	6,  // 36: sidecall.v1.OperatorService.FindExecutions:output_type -> sidecall.v1.FindExecutionsResponse
+	9,  // 37: sidecall.v1.OperatorService.PlanUndo:output_type -> sidecall.v1.PlanUndoResponse
+	11, // 38: sidecall.v1.OperatorService.GetOverview:output_type -> sidecall.v1.GetOverviewResponse
+	18, // 39: sidecall.v1.OperatorService.VerifyExecution:output_type -> sidecall.v1.VerifyExecutionResponse
+	34, // [34:40] is the sub-list for method output_type
+	28, // [28:34] is the sub-list for method input_type
+	28, // [28:28] is the sub-list for extension type_name
+	28, // [28:28] is the sub-list for extension extendee
+	0,  // [0:28] is the sub-list for field type_name
 }
 
 func init() { file_sidecall_v1_operator_service_proto_init() }
@@ -1585,7 +2063,7 @@ func file_sidecall_v1_operator_service_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_sidecall_v1_operator_service_proto_rawDesc), len(file_sidecall_v1_operator_service_proto_rawDesc)),
 			NumEnums:      2,
-			NumMessages:   14,
+			NumMessages:   19,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -23,6 +23,7 @@ const (
 	OperatorService_ResolveExecution_FullMethodName = "/sidecall.v1.OperatorService/ResolveExecution"
 	OperatorService_FindExecutions_FullMethodName   = "/sidecall.v1.OperatorService/FindExecutions"
 	OperatorService_PlanUndo_FullMethodName         = "/sidecall.v1.OperatorService/PlanUndo"
+	OperatorService_GetOverview_FullMethodName      = "/sidecall.v1.OperatorService/GetOverview"
 	OperatorService_VerifyExecution_FullMethodName  = "/sidecall.v1.OperatorService/VerifyExecution"
 )
 
@@ -70,6 +71,9 @@ type OperatorServiceClient interface {
 	//	NOT_FOUND           no call of the conversation is known, or none has this id
 	//	FAILED_PRECONDITION the call that is named is of unknown outcome, or has not run
 	PlanUndo(ctx context.Context, in *PlanUndoRequest, opts ...grpc.CallOption) (*PlanUndoResponse, error)
+	// GetOverview tells how the tools of this sidecar are, and the numbers that say whether its
+	// agents are well, all since it was started.
+	GetOverview(ctx context.Context, in *GetOverviewRequest, opts ...grpc.CallOption) (*GetOverviewResponse, error)
 	// VerifyExecution asks the tool's configured verification what became of an
 	// unknown call, and settles it so if asked to.
 	VerifyExecution(ctx context.Context, in *VerifyExecutionRequest, opts ...grpc.CallOption) (*VerifyExecutionResponse, error)
@@ -117,6 +121,16 @@ func (c *operatorServiceClient) PlanUndo(ctx context.Context, in *PlanUndoReques
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
 	out := new(PlanUndoResponse)
 	err := c.cc.Invoke(ctx, OperatorService_PlanUndo_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *operatorServiceClient) GetOverview(ctx context.Context, in *GetOverviewRequest, opts ...grpc.CallOption) (*GetOverviewResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(GetOverviewResponse)
+	err := c.cc.Invoke(ctx, OperatorService_GetOverview_FullMethodName, in, out, cOpts...)
 	if err != nil {
 		return nil, err
 	}
@@ -177,6 +191,9 @@ type OperatorServiceServer interface {
 	//	NOT_FOUND           no call of the conversation is known, or none has this id
 	//	FAILED_PRECONDITION the call that is named is of unknown outcome, or has not run
 	PlanUndo(context.Context, *PlanUndoRequest) (*PlanUndoResponse, error)
+	// GetOverview tells how the tools of this sidecar are, and the numbers that say whether its
+	// agents are well, all since it was started.
+	GetOverview(context.Context, *GetOverviewRequest) (*GetOverviewResponse, error)
 	// VerifyExecution asks the tool's configured verification what became of an
 	// unknown call, and settles it so if asked to.
 	VerifyExecution(context.Context, *VerifyExecutionRequest) (*VerifyExecutionResponse, error)
@@ -201,6 +218,9 @@ func (UnimplementedOperatorServiceServer) FindExecutions(context.Context, *FindE
 }
 func (UnimplementedOperatorServiceServer) PlanUndo(context.Context, *PlanUndoRequest) (*PlanUndoResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method PlanUndo not implemented")
+}
+func (UnimplementedOperatorServiceServer) GetOverview(context.Context, *GetOverviewRequest) (*GetOverviewResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method GetOverview not implemented")
 }
 func (UnimplementedOperatorServiceServer) VerifyExecution(context.Context, *VerifyExecutionRequest) (*VerifyExecutionResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method VerifyExecution not implemented")
@@ -298,6 +318,24 @@ func _OperatorService_PlanUndo_Handler(srv interface{}, ctx context.Context, dec
 	return interceptor(ctx, in, info, handler)
 }
 
+func _OperatorService_GetOverview_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(GetOverviewRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(OperatorServiceServer).GetOverview(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: OperatorService_GetOverview_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(OperatorServiceServer).GetOverview(ctx, req.(*GetOverviewRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 func _OperatorService_VerifyExecution_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
 	in := new(VerifyExecutionRequest)
 	if err := dec(in); err != nil {
@@ -338,6 +376,10 @@ var OperatorService_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "PlanUndo",
 			Handler:    _OperatorService_PlanUndo_Handler,
+		},
+		{
+			MethodName: "GetOverview",
+			Handler:    _OperatorService_GetOverview_Handler,
 		},
 		{
 			MethodName: "VerifyExecution",

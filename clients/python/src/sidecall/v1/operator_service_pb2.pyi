@@ -1,5 +1,6 @@
 import datetime
 
+from google.protobuf import duration_pb2 as _duration_pb2
 from google.protobuf import timestamp_pb2 as _timestamp_pb2
 from sidecall.v1 import conversation_service_pb2 as _conversation_service_pb2
 from sidecall.v1 import tool_service_pb2 as _tool_service_pb2
@@ -171,6 +172,78 @@ class PlanUndoResponse(_message.Message):
     effects: _containers.RepeatedCompositeFieldContainer[_conversation_service_pb2.CommittedEffect]
     next_page_token: str
     def __init__(self, effects: _Optional[_Iterable[_Union[_conversation_service_pb2.CommittedEffect, _Mapping]]] = ..., next_page_token: _Optional[str] = ...) -> None: ...
+
+class GetOverviewRequest(_message.Message):
+    __slots__ = ()
+    def __init__(self) -> None: ...
+
+class GetOverviewResponse(_message.Message):
+    __slots__ = ("tools", "numbers")
+    TOOLS_FIELD_NUMBER: _ClassVar[int]
+    NUMBERS_FIELD_NUMBER: _ClassVar[int]
+    tools: _containers.RepeatedCompositeFieldContainer[ToolOverview]
+    numbers: LoopNumbers
+    def __init__(self, tools: _Optional[_Iterable[_Union[ToolOverview, _Mapping]]] = ..., numbers: _Optional[_Union[LoopNumbers, _Mapping]] = ...) -> None: ...
+
+class LoopNumbers(_message.Message):
+    __slots__ = ("prompts", "calls_per_prompt_median", "calls_per_prompt_p99", "recovery_rate", "recoveries", "replay_rate", "calls")
+    PROMPTS_FIELD_NUMBER: _ClassVar[int]
+    CALLS_PER_PROMPT_MEDIAN_FIELD_NUMBER: _ClassVar[int]
+    CALLS_PER_PROMPT_P99_FIELD_NUMBER: _ClassVar[int]
+    RECOVERY_RATE_FIELD_NUMBER: _ClassVar[int]
+    RECOVERIES_FIELD_NUMBER: _ClassVar[int]
+    REPLAY_RATE_FIELD_NUMBER: _ClassVar[int]
+    CALLS_FIELD_NUMBER: _ClassVar[int]
+    prompts: int
+    calls_per_prompt_median: float
+    calls_per_prompt_p99: float
+    recovery_rate: float
+    recoveries: int
+    replay_rate: float
+    calls: int
+    def __init__(self, prompts: _Optional[int] = ..., calls_per_prompt_median: _Optional[float] = ..., calls_per_prompt_p99: _Optional[float] = ..., recovery_rate: _Optional[float] = ..., recoveries: _Optional[int] = ..., replay_rate: _Optional[float] = ..., calls: _Optional[int] = ...) -> None: ...
+
+class ToolOverview(_message.Message):
+    __slots__ = ("tool_name", "effect", "backend", "breaker", "blocked_for", "refused", "calls", "errors", "p50", "p99", "recent_requests", "recent_retries", "error_texts")
+    TOOL_NAME_FIELD_NUMBER: _ClassVar[int]
+    EFFECT_FIELD_NUMBER: _ClassVar[int]
+    BACKEND_FIELD_NUMBER: _ClassVar[int]
+    BREAKER_FIELD_NUMBER: _ClassVar[int]
+    BLOCKED_FOR_FIELD_NUMBER: _ClassVar[int]
+    REFUSED_FIELD_NUMBER: _ClassVar[int]
+    CALLS_FIELD_NUMBER: _ClassVar[int]
+    ERRORS_FIELD_NUMBER: _ClassVar[int]
+    P50_FIELD_NUMBER: _ClassVar[int]
+    P99_FIELD_NUMBER: _ClassVar[int]
+    RECENT_REQUESTS_FIELD_NUMBER: _ClassVar[int]
+    RECENT_RETRIES_FIELD_NUMBER: _ClassVar[int]
+    ERROR_TEXTS_FIELD_NUMBER: _ClassVar[int]
+    tool_name: str
+    effect: _tool_service_pb2.Effect
+    backend: str
+    breaker: str
+    blocked_for: _duration_pb2.Duration
+    refused: str
+    calls: int
+    errors: int
+    p50: _duration_pb2.Duration
+    p99: _duration_pb2.Duration
+    recent_requests: int
+    recent_retries: int
+    error_texts: _containers.RepeatedCompositeFieldContainer[ErrorText]
+    def __init__(self, tool_name: _Optional[str] = ..., effect: _Optional[_Union[_tool_service_pb2.Effect, str]] = ..., backend: _Optional[str] = ..., breaker: _Optional[str] = ..., blocked_for: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., refused: _Optional[str] = ..., calls: _Optional[int] = ..., errors: _Optional[int] = ..., p50: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., p99: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., recent_requests: _Optional[int] = ..., recent_retries: _Optional[int] = ..., error_texts: _Optional[_Iterable[_Union[ErrorText, _Mapping]]] = ...) -> None: ...
+
+class ErrorText(_message.Message):
+    __slots__ = ("code", "constraint", "times", "last_at")
+    CODE_FIELD_NUMBER: _ClassVar[int]
+    CONSTRAINT_FIELD_NUMBER: _ClassVar[int]
+    TIMES_FIELD_NUMBER: _ClassVar[int]
+    LAST_AT_FIELD_NUMBER: _ClassVar[int]
+    code: str
+    constraint: str
+    times: int
+    last_at: _timestamp_pb2.Timestamp
+    def __init__(self, code: _Optional[str] = ..., constraint: _Optional[str] = ..., times: _Optional[int] = ..., last_at: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ...) -> None: ...
 
 class ResolveExecutionRequest(_message.Message):
     __slots__ = ("conversation_id", "turn_id", "tool_use_id", "state", "reason", "content", "is_error", "resolved_by", "epoch")

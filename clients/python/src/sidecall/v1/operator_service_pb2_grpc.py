@@ -74,6 +74,11 @@ class OperatorServiceStub:
                 request_serializer=sidecall_dot_v1_dot_operator__service__pb2.PlanUndoRequest.SerializeToString,
                 response_deserializer=sidecall_dot_v1_dot_operator__service__pb2.PlanUndoResponse.FromString,
                 _registered_method=True)
+        self.GetOverview = channel.unary_unary(
+                '/sidecall.v1.OperatorService/GetOverview',
+                request_serializer=sidecall_dot_v1_dot_operator__service__pb2.GetOverviewRequest.SerializeToString,
+                response_deserializer=sidecall_dot_v1_dot_operator__service__pb2.GetOverviewResponse.FromString,
+                _registered_method=True)
         self.VerifyExecution = channel.unary_unary(
                 '/sidecall.v1.OperatorService/VerifyExecution',
                 request_serializer=sidecall_dot_v1_dot_operator__service__pb2.VerifyExecutionRequest.SerializeToString,
@@ -143,6 +148,14 @@ class OperatorServiceServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def GetOverview(self, request, context):
+        """GetOverview tells how the tools of this sidecar are, and the numbers that say whether its
+        agents are well, all since it was started.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
     def VerifyExecution(self, request, context):
         """VerifyExecution asks the tool's configured verification what became of an
         unknown call, and settles it so if asked to.
@@ -173,6 +186,11 @@ def add_OperatorServiceServicer_to_server(servicer, server):
                     servicer.PlanUndo,
                     request_deserializer=sidecall_dot_v1_dot_operator__service__pb2.PlanUndoRequest.FromString,
                     response_serializer=sidecall_dot_v1_dot_operator__service__pb2.PlanUndoResponse.SerializeToString,
+            ),
+            'GetOverview': grpc.unary_unary_rpc_method_handler(
+                    servicer.GetOverview,
+                    request_deserializer=sidecall_dot_v1_dot_operator__service__pb2.GetOverviewRequest.FromString,
+                    response_serializer=sidecall_dot_v1_dot_operator__service__pb2.GetOverviewResponse.SerializeToString,
             ),
             'VerifyExecution': grpc.unary_unary_rpc_method_handler(
                     servicer.VerifyExecution,
@@ -308,6 +326,33 @@ class OperatorService:
             '/sidecall.v1.OperatorService/PlanUndo',
             sidecall_dot_v1_dot_operator__service__pb2.PlanUndoRequest.SerializeToString,
             sidecall_dot_v1_dot_operator__service__pb2.PlanUndoResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def GetOverview(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/sidecall.v1.OperatorService/GetOverview',
+            sidecall_dot_v1_dot_operator__service__pb2.GetOverviewRequest.SerializeToString,
+            sidecall_dot_v1_dot_operator__service__pb2.GetOverviewResponse.FromString,
             options,
             channel_credentials,
             insecure,
