@@ -64,7 +64,8 @@ func periodsAt(prefix string, in shard, tenant string, now time.Time) (keys []te
 }
 
 // Index implements dedupe.Rows: by the claim of the record that the step has stored. The entries
-// of one before it, which is still known, go.
+// of one before it, which is still known, go. All that is done before anything else: a server
+// that refuses it has done nothing of the step.
 func (r *rows) Index(key tool.CallID, terms []dedupe.Term, keep time.Duration) error {
 	at := r.record(key)
 	stored := slices.IndexFunc(r.writes, func(w write) bool { return w.what == 'T' && w.key == at })
@@ -74,7 +75,7 @@ func (r *rows) Index(key tool.CallID, terms []dedupe.Term, keep time.Duration) e
 	if stored < 0 {
 		return fmt.Errorf("%w: a call is found whose record is not set", dedupe.ErrInvalid)
 	}
-	started := r.writes[stored].record.StartedAt
+	started, others := r.writes[stored].record.StartedAt, len(r.writes)
 	if old := r.read[at].record; old != nil && r.read[at].text != "" && !old.StartedAt.Equal(started) {
 		r.unindex(key, terms, old)
 	}
@@ -83,7 +84,15 @@ func (r *rows) Index(key tool.CallID, terms []dedupe.Term, keep time.Duration) e
 		since = dedupe.Millis(started)
 	}
 	r.write('I', r.period(key, keep, dedupe.Millis(started)), keep.Milliseconds(), r.entries(key, terms, since))
+	r.first(others)
 	return nil
+}
+
+// first puts the writes from one on before the others.
+func (r *rows) first(from int) {
+	slices.Reverse(r.writes[:from])
+	slices.Reverse(r.writes[from:])
+	slices.Reverse(r.writes)
 }
 
 // unindex takes the entries of a record out of the period in which they are. That was chosen by

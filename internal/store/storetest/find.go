@@ -323,6 +323,7 @@ func foundMeanwhile(s *suite) {
 		}
 	})
 	var claims sync.WaitGroup
+	defer claims.Wait()
 	claims.Go(func() {
 		for i := range after {
 			claim(fmt.Sprint("after ", i))
