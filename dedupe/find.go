@@ -14,8 +14,11 @@ type Term [16]byte
 // MaxTerms is how many terms a call may be found by.
 const MaxTerms = 32
 
-// Most calls of a page that Find returns.
-const MaxFound = 1000
+// Bounds of a page of Find.
+const (
+	MaxFound      = 1000    // calls
+	MaxFoundBytes = 8 << 20 // of their results: it ends with the call that has more
+)
 
 // TermOf returns the term of a value under a name. The kind keeps names apart that come from
 // elsewhere: those of arguments and those of labels, say.
