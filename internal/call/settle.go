@@ -3,12 +3,14 @@ package call
 import (
 	"context"
 	"errors"
+	"strconv"
 	"time"
 
 	"google.golang.org/protobuf/proto"
 
 	"github.com/sidecall/sidecall/dedupe"
 	"github.com/sidecall/sidecall/internal/failpoint"
+	"github.com/sidecall/sidecall/internal/notify"
 	"github.com/sidecall/sidecall/internal/output"
 	"github.com/sidecall/sidecall/internal/rules"
 )
@@ -27,6 +29,9 @@ func (e *Executor) settle(ctx context.Context, c *call, end ending) *response {
 		return e.respond(c, end.answer)
 	}
 	end.answer.Recorded = true
+	if end.state == dedupe.Unknown {
+		c.log.needs, c.log.claim = notify.Unknown, strconv.FormatInt(c.run.claim.Epoch(), 10)
+	}
 	c.held.end(end.answer, end.state, e.Recorder.Panicked)
 	var leaves rules.Leaves
 	res, shaped := c.render(end.answer)
