@@ -22,11 +22,12 @@ _runtime_version.ValidateProtobufRuntimeVersion(
 _sym_db = _symbol_database.Default()
 
 
+from google.protobuf import duration_pb2 as google_dot_protobuf_dot_duration__pb2
 from google.protobuf import timestamp_pb2 as google_dot_protobuf_dot_timestamp__pb2
 from sidecall.v1 import tool_service_pb2 as sidecall_dot_v1_dot_tool__service__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\"sidecall/v1/operator_service.proto\x12\x0bsidecall.v1\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1esidecall/v1/tool_service.proto\";\n\x12ListUnknownRequest\x12\x11\n\tpage_size\x18\x01 \x01(\x05\x12\x12\n\npage_token\x18\x02 \x01(\t\"a\n\x13ListUnknownResponse\x12\x31\n\nexecutions\x18\x01 \x03(\x0b\x32\x1d.sidecall.v1.UnknownExecution\x12\x17\n\x0fnext_page_token\x18\x02 \x01(\t\"\xf1\x01\n\x10UnknownExecution\x12\x17\n\x0f\x63onversation_id\x18\x01 \x01(\t\x12\x0f\n\x07turn_id\x18\x02 \x01(\t\x12\x13\n\x0btool_use_id\x18\x03 \x01(\t\x12)\n\texecution\x18\x04 \x01(\x0b\x32\x16.sidecall.v1.Execution\x12\x13\n\x0b\x66ingerprint\x18\x05 \x01(\t\x12\x13\n\x0bverify_with\x18\x06 \x01(\t\x12\x12\n\nverifiable\x18\x07 \x01(\x08\x12%\n\x05\x65rror\x18\x08 \x01(\x0b\x32\x16.sidecall.v1.ToolError\x12\x0e\n\x06tenant\x18\t \x01(\t\"\xdb\x01\n\x17ResolveExecutionRequest\x12\x17\n\x0f\x63onversation_id\x18\x01 \x01(\t\x12\x0f\n\x07turn_id\x18\x02 \x01(\t\x12\x13\n\x0btool_use_id\x18\x03 \x01(\t\x12*\n\x05state\x18\x04 \x01(\x0e\x32\x1b.sidecall.v1.ExecutionState\x12\x0e\n\x06reason\x18\x05 \x01(\t\x12\x0f\n\x07\x63ontent\x18\x06 \x01(\t\x12\x10\n\x08is_error\x18\x07 \x01(\x08\x12\x13\n\x0bresolved_by\x18\x08 \x01(\t\x12\r\n\x05\x65poch\x18\t \x01(\x03\"E\n\x18ResolveExecutionResponse\x12)\n\texecution\x18\x01 \x01(\x0b\x32\x16.sidecall.v1.Execution\"\x94\x01\n\x16VerifyExecutionRequest\x12\x17\n\x0f\x63onversation_id\x18\x01 \x01(\t\x12\x0f\n\x07turn_id\x18\x02 \x01(\t\x12\x13\n\x0btool_use_id\x18\x03 \x01(\t\x12\x16\n\x0e\x61rguments_json\x18\x04 \x01(\t\x12\x0e\n\x06settle\x18\x05 \x01(\x08\x12\x13\n\x0bresolved_by\x18\x06 \x01(\t\"\xff\x01\n\x17VerifyExecutionResponse\x12\x31\n\x07verdict\x18\x01 \x01(\x0e\x32 .sidecall.v1.VerificationVerdict\x12\x13\n\x0b\x65xplanation\x18\x02 \x01(\t\x12.\n\nnot_before\x18\x03 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x30\n\x06result\x18\x04 \x01(\x0b\x32 .sidecall.v1.ExecuteToolResponse\x12\x0f\n\x07settled\x18\x05 \x01(\x08\x12)\n\texecution\x18\x06 \x01(\x0b\x32\x16.sidecall.v1.Execution\"\xc9\x01\n\x0b\x43\x61llDetails\x12\x11\n\tprompt_id\x18\x01 \x01(\t\x12\x16\n\x0e\x61rguments_json\x18\x02 \x01(\t\x12\x15\n\rarguments_cut\x18\x03 \x01(\x08\x12\x34\n\x06labels\x18\x04 \x03(\x0b\x32$.sidecall.v1.CallDetails.LabelsEntry\x12\x13\n\x0bupstream_id\x18\x05 \x01(\t\x1a-\n\x0bLabelsEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\t:\x02\x38\x01*\xc7\x01\n\x13VerificationVerdict\x12$\n VERIFICATION_VERDICT_UNSPECIFIED\x10\x00\x12%\n!VERIFICATION_VERDICT_INCONCLUSIVE\x10\x01\x12\x1d\n\x19VERIFICATION_VERDICT_DONE\x10\x02\x12 \n\x1cVERIFICATION_VERDICT_NOT_RUN\x10\x03\x12\"\n\x1eVERIFICATION_VERDICT_TOO_EARLY\x10\x04\x32\xa2\x02\n\x0fOperatorService\x12P\n\x0bListUnknown\x12\x1f.sidecall.v1.ListUnknownRequest\x1a .sidecall.v1.ListUnknownResponse\x12_\n\x10ResolveExecution\x12$.sidecall.v1.ResolveExecutionRequest\x1a%.sidecall.v1.ResolveExecutionResponse\x12\\\n\x0fVerifyExecution\x12#.sidecall.v1.VerifyExecutionRequest\x1a$.sidecall.v1.VerifyExecutionResponseB;Z9github.com/sidecall/sidecall/proto/sidecall/v1;sidecallv1b\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\"sidecall/v1/operator_service.proto\x12\x0bsidecall.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1esidecall/v1/tool_service.proto\";\n\x12ListUnknownRequest\x12\x11\n\tpage_size\x18\x01 \x01(\x05\x12\x12\n\npage_token\x18\x02 \x01(\t\"a\n\x13ListUnknownResponse\x12\x31\n\nexecutions\x18\x01 \x03(\x0b\x32\x1d.sidecall.v1.UnknownExecution\x12\x17\n\x0fnext_page_token\x18\x02 \x01(\t\"\xf1\x01\n\x10UnknownExecution\x12\x17\n\x0f\x63onversation_id\x18\x01 \x01(\t\x12\x0f\n\x07turn_id\x18\x02 \x01(\t\x12\x13\n\x0btool_use_id\x18\x03 \x01(\t\x12)\n\texecution\x18\x04 \x01(\x0b\x32\x16.sidecall.v1.Execution\x12\x13\n\x0b\x66ingerprint\x18\x05 \x01(\t\x12\x13\n\x0bverify_with\x18\x06 \x01(\t\x12\x12\n\nverifiable\x18\x07 \x01(\x08\x12%\n\x05\x65rror\x18\x08 \x01(\x0b\x32\x16.sidecall.v1.ToolError\x12\x0e\n\x06tenant\x18\t \x01(\t\"\xdb\x01\n\x17ResolveExecutionRequest\x12\x17\n\x0f\x63onversation_id\x18\x01 \x01(\t\x12\x0f\n\x07turn_id\x18\x02 \x01(\t\x12\x13\n\x0btool_use_id\x18\x03 \x01(\t\x12*\n\x05state\x18\x04 \x01(\x0e\x32\x1b.sidecall.v1.ExecutionState\x12\x0e\n\x06reason\x18\x05 \x01(\t\x12\x0f\n\x07\x63ontent\x18\x06 \x01(\t\x12\x10\n\x08is_error\x18\x07 \x01(\x08\x12\x13\n\x0bresolved_by\x18\x08 \x01(\t\x12\r\n\x05\x65poch\x18\t \x01(\x03\"E\n\x18ResolveExecutionResponse\x12)\n\texecution\x18\x01 \x01(\x0b\x32\x16.sidecall.v1.Execution\"\x94\x01\n\x16VerifyExecutionRequest\x12\x17\n\x0f\x63onversation_id\x18\x01 \x01(\t\x12\x0f\n\x07turn_id\x18\x02 \x01(\t\x12\x13\n\x0btool_use_id\x18\x03 \x01(\t\x12\x16\n\x0e\x61rguments_json\x18\x04 \x01(\t\x12\x0e\n\x06settle\x18\x05 \x01(\x08\x12\x13\n\x0bresolved_by\x18\x06 \x01(\t\"\xff\x01\n\x17VerifyExecutionResponse\x12\x31\n\x07verdict\x18\x01 \x01(\x0e\x32 .sidecall.v1.VerificationVerdict\x12\x13\n\x0b\x65xplanation\x18\x02 \x01(\t\x12.\n\nnot_before\x18\x03 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x30\n\x06result\x18\x04 \x01(\x0b\x32 .sidecall.v1.ExecuteToolResponse\x12\x0f\n\x07settled\x18\x05 \x01(\x08\x12)\n\texecution\x18\x06 \x01(\x0b\x32\x16.sidecall.v1.Execution\"\xc9\x01\n\x0b\x43\x61llDetails\x12\x11\n\tprompt_id\x18\x01 \x01(\t\x12\x16\n\x0e\x61rguments_json\x18\x02 \x01(\t\x12\x15\n\rarguments_cut\x18\x03 \x01(\x08\x12\x34\n\x06labels\x18\x04 \x03(\x0b\x32$.sidecall.v1.CallDetails.LabelsEntry\x12\x13\n\x0bupstream_id\x18\x05 \x01(\t\x1a-\n\x0bLabelsEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\t:\x02\x38\x01\"F\n\x17ShowConversationRequest\x12\x17\n\x0f\x63onversation_id\x18\x01 \x01(\t\x12\x12\n\nfrom_event\x18\x02 \x01(\x05\"\x82\x03\n\x18ShowConversationResponse\x12\x10\n\x08messages\x18\x01 \x01(\x03\x12\x10\n\x08provider\x18\x02 \x01(\t\x12.\n\nstarted_at\x18\x03 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12.\n\nupdated_at\x18\x04 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x14\n\x0c\x65vents_total\x18\x05 \x01(\x05\x12.\n\x06\x65vents\x18\x06 \x03(\x0b\x32\x1e.sidecall.v1.ConversationEvent\x12\x12\n\nnext_event\x18\x07 \x01(\x05\x12\x19\n\x11\x66irst_unrecovered\x18\x08 \x01(\x05\x12(\n\x06\x63ounts\x18\t \x01(\x0b\x32\x18.sidecall.v1.ErrorCounts\x12\x12\n\nmore_calls\x18\n \x01(\x08\x12/\n\x0crecords_kept\x18\x0b \x01(\x0b\x32\x19.google.protobuf.Duration\"\xc8\x01\n\x11\x43onversationEvent\x12\x30\n\x04kind\x18\x01 \x01(\x0e\x32\".sidecall.v1.ConversationEventKind\x12\x0e\n\x06prompt\x18\x02 \x01(\x05\x12\x11\n\tprompt_id\x18\x03 \x01(\t\x12\x12\n\nunappended\x18\x04 \x01(\x08\x12\x0f\n\x07message\x18\x05 \x01(\x03\x12\x0c\n\x04text\x18\x06 \x01(\t\x12+\n\x04\x63\x61ll\x18\x07 \x01(\x0b\x32\x1d.sidecall.v1.ConversationCall\"\xc0\x02\n\x10\x43onversationCall\x12\x13\n\x0btool_use_id\x18\x01 \x01(\t\x12\x0f\n\x07turn_id\x18\x02 \x01(\t\x12\x11\n\ttool_name\x18\x03 \x01(\t\x12\x16\n\x0e\x61rguments_json\x18\x04 \x01(\t\x12\x15\n\rarguments_cut\x18\x05 \x01(\x08\x12(\n\x06record\x18\x06 \x01(\x0e\x32\x18.sidecall.v1.RecordKnown\x12)\n\texecution\x18\x07 \x01(\x0b\x32\x16.sidecall.v1.Execution\x12\x0e\n\x06\x64\x61mage\x18\x08 \x01(\t\x12\x10\n\x08\x61nswered\x18\t \x01(\x08\x12\x0c\n\x04text\x18\n \x01(\t\x12\x10\n\x08text_cut\x18\x0b \x01(\x08\x12-\n\x05\x65rror\x18\x0c \x01(\x0b\x32\x1e.sidecall.v1.ConversationError\"\xce\x01\n\x11\x43onversationError\x12\x0c\n\x04\x63ode\x18\x01 \x01(\t\x12$\n\x04\x66\x61te\x18\x02 \x01(\x0e\x32\x16.sidecall.v1.ErrorFate\x12\x0c\n\x04spun\x18\x03 \x01(\x08\x12\r\n\x05vague\x18\x04 \x03(\t\x12\x11\n\tnext_text\x18\x05 \x01(\t\x12\x11\n\tnext_tool\x18\x06 \x01(\t\x12\x12\n\nnext_again\x18\x07 \x01(\x08\x12\x18\n\x10next_differences\x18\x08 \x03(\t\x12\x14\n\x0cnext_nothing\x18\t \x01(\x08\"l\n\x0b\x45rrorCounts\x12\r\n\x05\x63\x61lls\x18\x01 \x01(\x03\x12\x0e\n\x06\x65rrors\x18\x02 \x01(\x03\x12\x11\n\trecovered\x18\x03 \x01(\x03\x12\x0f\n\x07gave_up\x18\x04 \x01(\x03\x12\x0c\n\x04open\x18\x05 \x01(\x03\x12\x0c\n\x04spun\x18\x06 \x01(\x03\"w\n\x19\x41uditConversationsRequest\x12)\n\x05since\x18\x01 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x0e\n\x06sample\x18\x02 \x01(\x05\x12\x0c\n\x04seed\x18\x03 \x01(\x03\x12\x11\n\ttool_name\x18\x04 \x01(\t\"\xaf\x03\n\x1a\x41uditConversationsResponse\x12\r\n\x05\x66ound\x18\x01 \x01(\x03\x12\x0f\n\x07sampled\x18\x02 \x01(\x03\x12\x12\n\nunreadable\x18\x03 \x01(\x03\x12\x0f\n\x07prompts\x18\x04 \x01(\x03\x12(\n\x06\x63ounts\x18\x05 \x01(\x0b\x32\x18.sidecall.v1.ErrorCounts\x12\x10\n\x08recorded\x18\x06 \x01(\x03\x12\x11\n\tforgotten\x18\x07 \x01(\x03\x12\x12\n\nunrecorded\x18\x08 \x01(\x03\x12\'\n\x05tools\x18\t \x03(\x0b\x32\x18.sidecall.v1.AuditedTool\x12-\n\x08messages\x18\n \x03(\x0b\x32\x1b.sidecall.v1.AuditedMessage\x12\x12\n\ntools_left\x18\x0b \x01(\x05\x12\x15\n\rmessages_left\x18\x0c \x01(\x05\x12/\n\x0crecords_kept\x18\r \x01(\x0b\x32\x19.google.protobuf.Duration\x12\x35\n\x12\x63onversations_kept\x18\x0e \x01(\x0b\x32\x19.google.protobuf.Duration\"J\n\x0b\x41uditedTool\x12\x11\n\ttool_name\x18\x01 \x01(\t\x12(\n\x06\x63ounts\x18\x02 \x01(\x0b\x32\x18.sidecall.v1.ErrorCounts\"\x95\x01\n\x0e\x41uditedMessage\x12\x11\n\ttool_name\x18\x01 \x01(\t\x12\x0c\n\x04\x63ode\x18\x02 \x01(\t\x12\x0f\n\x07\x65xample\x18\x03 \x01(\t\x12(\n\x06\x63ounts\x18\x04 \x01(\x0b\x32\x18.sidecall.v1.ErrorCounts\x12\r\n\x05vague\x18\x05 \x03(\t\x12\x18\n\x10\x63onversation_ids\x18\x06 \x03(\t*\xc7\x01\n\x13VerificationVerdict\x12$\n VERIFICATION_VERDICT_UNSPECIFIED\x10\x00\x12%\n!VERIFICATION_VERDICT_INCONCLUSIVE\x10\x01\x12\x1d\n\x19VERIFICATION_VERDICT_DONE\x10\x02\x12 \n\x1cVERIFICATION_VERDICT_NOT_RUN\x10\x03\x12\"\n\x1eVERIFICATION_VERDICT_TOO_EARLY\x10\x04*\xcf\x01\n\x15\x43onversationEventKind\x12\'\n#CONVERSATION_EVENT_KIND_UNSPECIFIED\x10\x00\x12 \n\x1c\x43ONVERSATION_EVENT_KIND_USER\x10\x01\x12!\n\x1d\x43ONVERSATION_EVENT_KIND_MODEL\x10\x02\x12 \n\x1c\x43ONVERSATION_EVENT_KIND_CALL\x10\x03\x12&\n\"CONVERSATION_EVENT_KIND_UNREADABLE\x10\x04*_\n\x0bRecordKnown\x12\x1c\n\x18RECORD_KNOWN_UNSPECIFIED\x10\x00\x12\x16\n\x12RECORD_KNOWN_FOUND\x10\x01\x12\x1a\n\x16RECORD_KNOWN_FORGOTTEN\x10\x02*n\n\tErrorFate\x12\x1a\n\x16\x45RROR_FATE_UNSPECIFIED\x10\x00\x12\x18\n\x14\x45RROR_FATE_RECOVERED\x10\x01\x12\x16\n\x12\x45RROR_FATE_GAVE_UP\x10\x02\x12\x13\n\x0f\x45RROR_FATE_OPEN\x10\x03\x32\xea\x03\n\x0fOperatorService\x12P\n\x0bListUnknown\x12\x1f.sidecall.v1.ListUnknownRequest\x1a .sidecall.v1.ListUnknownResponse\x12_\n\x10ResolveExecution\x12$.sidecall.v1.ResolveExecutionRequest\x1a%.sidecall.v1.ResolveExecutionResponse\x12\\\n\x0fVerifyExecution\x12#.sidecall.v1.VerifyExecutionRequest\x1a$.sidecall.v1.VerifyExecutionResponse\x12_\n\x10ShowConversation\x12$.sidecall.v1.ShowConversationRequest\x1a%.sidecall.v1.ShowConversationResponse\x12\x65\n\x12\x41uditConversations\x12&.sidecall.v1.AuditConversationsRequest\x1a\'.sidecall.v1.AuditConversationsResponseB;Z9github.com/sidecall/sidecall/proto/sidecall/v1;sidecallv1b\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -36,26 +37,52 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['DESCRIPTOR']._serialized_options = b'Z9github.com/sidecall/sidecall/proto/sidecall/v1;sidecallv1'
   _globals['_CALLDETAILS_LABELSENTRY']._loaded_options = None
   _globals['_CALLDETAILS_LABELSENTRY']._serialized_options = b'8\001'
-  _globals['_VERIFICATIONVERDICT']._serialized_start=1427
-  _globals['_VERIFICATIONVERDICT']._serialized_end=1626
-  _globals['_LISTUNKNOWNREQUEST']._serialized_start=116
-  _globals['_LISTUNKNOWNREQUEST']._serialized_end=175
-  _globals['_LISTUNKNOWNRESPONSE']._serialized_start=177
-  _globals['_LISTUNKNOWNRESPONSE']._serialized_end=274
-  _globals['_UNKNOWNEXECUTION']._serialized_start=277
-  _globals['_UNKNOWNEXECUTION']._serialized_end=518
-  _globals['_RESOLVEEXECUTIONREQUEST']._serialized_start=521
-  _globals['_RESOLVEEXECUTIONREQUEST']._serialized_end=740
-  _globals['_RESOLVEEXECUTIONRESPONSE']._serialized_start=742
-  _globals['_RESOLVEEXECUTIONRESPONSE']._serialized_end=811
-  _globals['_VERIFYEXECUTIONREQUEST']._serialized_start=814
-  _globals['_VERIFYEXECUTIONREQUEST']._serialized_end=962
-  _globals['_VERIFYEXECUTIONRESPONSE']._serialized_start=965
-  _globals['_VERIFYEXECUTIONRESPONSE']._serialized_end=1220
-  _globals['_CALLDETAILS']._serialized_start=1223
-  _globals['_CALLDETAILS']._serialized_end=1424
-  _globals['_CALLDETAILS_LABELSENTRY']._serialized_start=1379
-  _globals['_CALLDETAILS_LABELSENTRY']._serialized_end=1424
-  _globals['_OPERATORSERVICE']._serialized_start=1629
-  _globals['_OPERATORSERVICE']._serialized_end=1919
+  _globals['_VERIFICATIONVERDICT']._serialized_start=3548
+  _globals['_VERIFICATIONVERDICT']._serialized_end=3747
+  _globals['_CONVERSATIONEVENTKIND']._serialized_start=3750
+  _globals['_CONVERSATIONEVENTKIND']._serialized_end=3957
+  _globals['_RECORDKNOWN']._serialized_start=3959
+  _globals['_RECORDKNOWN']._serialized_end=4054
+  _globals['_ERRORFATE']._serialized_start=4056
+  _globals['_ERRORFATE']._serialized_end=4166
+  _globals['_LISTUNKNOWNREQUEST']._serialized_start=148
+  _globals['_LISTUNKNOWNREQUEST']._serialized_end=207
+  _globals['_LISTUNKNOWNRESPONSE']._serialized_start=209
+  _globals['_LISTUNKNOWNRESPONSE']._serialized_end=306
+  _globals['_UNKNOWNEXECUTION']._serialized_start=309
+  _globals['_UNKNOWNEXECUTION']._serialized_end=550
+  _globals['_RESOLVEEXECUTIONREQUEST']._serialized_start=553
+  _globals['_RESOLVEEXECUTIONREQUEST']._serialized_end=772
+  _globals['_RESOLVEEXECUTIONRESPONSE']._serialized_start=774
+  _globals['_RESOLVEEXECUTIONRESPONSE']._serialized_end=843
+  _globals['_VERIFYEXECUTIONREQUEST']._serialized_start=846
+  _globals['_VERIFYEXECUTIONREQUEST']._serialized_end=994
+  _globals['_VERIFYEXECUTIONRESPONSE']._serialized_start=997
+  _globals['_VERIFYEXECUTIONRESPONSE']._serialized_end=1252
+  _globals['_CALLDETAILS']._serialized_start=1255
+  _globals['_CALLDETAILS']._serialized_end=1456
+  _globals['_CALLDETAILS_LABELSENTRY']._serialized_start=1411
+  _globals['_CALLDETAILS_LABELSENTRY']._serialized_end=1456
+  _globals['_SHOWCONVERSATIONREQUEST']._serialized_start=1458
+  _globals['_SHOWCONVERSATIONREQUEST']._serialized_end=1528
+  _globals['_SHOWCONVERSATIONRESPONSE']._serialized_start=1531
+  _globals['_SHOWCONVERSATIONRESPONSE']._serialized_end=1917
+  _globals['_CONVERSATIONEVENT']._serialized_start=1920
+  _globals['_CONVERSATIONEVENT']._serialized_end=2120
+  _globals['_CONVERSATIONCALL']._serialized_start=2123
+  _globals['_CONVERSATIONCALL']._serialized_end=2443
+  _globals['_CONVERSATIONERROR']._serialized_start=2446
+  _globals['_CONVERSATIONERROR']._serialized_end=2652
+  _globals['_ERRORCOUNTS']._serialized_start=2654
+  _globals['_ERRORCOUNTS']._serialized_end=2762
+  _globals['_AUDITCONVERSATIONSREQUEST']._serialized_start=2764
+  _globals['_AUDITCONVERSATIONSREQUEST']._serialized_end=2883
+  _globals['_AUDITCONVERSATIONSRESPONSE']._serialized_start=2886
+  _globals['_AUDITCONVERSATIONSRESPONSE']._serialized_end=3317
+  _globals['_AUDITEDTOOL']._serialized_start=3319
+  _globals['_AUDITEDTOOL']._serialized_end=3393
+  _globals['_AUDITEDMESSAGE']._serialized_start=3396
+  _globals['_AUDITEDMESSAGE']._serialized_end=3545
+  _globals['_OPERATORSERVICE']._serialized_start=4169
+  _globals['_OPERATORSERVICE']._serialized_end=4659
 # @@protoc_insertion_point(module_scope)

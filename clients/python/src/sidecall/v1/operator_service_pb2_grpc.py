@@ -69,6 +69,16 @@ class OperatorServiceStub:
                 request_serializer=sidecall_dot_v1_dot_operator__service__pb2.VerifyExecutionRequest.SerializeToString,
                 response_deserializer=sidecall_dot_v1_dot_operator__service__pb2.VerifyExecutionResponse.FromString,
                 _registered_method=True)
+        self.ShowConversation = channel.unary_unary(
+                '/sidecall.v1.OperatorService/ShowConversation',
+                request_serializer=sidecall_dot_v1_dot_operator__service__pb2.ShowConversationRequest.SerializeToString,
+                response_deserializer=sidecall_dot_v1_dot_operator__service__pb2.ShowConversationResponse.FromString,
+                _registered_method=True)
+        self.AuditConversations = channel.unary_unary(
+                '/sidecall.v1.OperatorService/AuditConversations',
+                request_serializer=sidecall_dot_v1_dot_operator__service__pb2.AuditConversationsRequest.SerializeToString,
+                response_deserializer=sidecall_dot_v1_dot_operator__service__pb2.AuditConversationsResponse.FromString,
+                _registered_method=True)
 
 
 class OperatorServiceServicer:
@@ -120,6 +130,25 @@ class OperatorServiceServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def ShowConversation(self, request, context):
+        """ShowConversation tells a conversation as it went: what the user asked for, what
+        the model said and called, what it was told, and what it did then; and which is
+        the first error that was not recovered from. It reads the messages that
+        AppendMessages keeps and the records of the calls. Without messages it tells the
+        calls alone.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def AuditConversations(self, request, context):
+        """AuditConversations counts what became of errors in a random sample of the
+        conversations that AppendMessages keeps.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
 
 def add_OperatorServiceServicer_to_server(servicer, server):
     rpc_method_handlers = {
@@ -137,6 +166,16 @@ def add_OperatorServiceServicer_to_server(servicer, server):
                     servicer.VerifyExecution,
                     request_deserializer=sidecall_dot_v1_dot_operator__service__pb2.VerifyExecutionRequest.FromString,
                     response_serializer=sidecall_dot_v1_dot_operator__service__pb2.VerifyExecutionResponse.SerializeToString,
+            ),
+            'ShowConversation': grpc.unary_unary_rpc_method_handler(
+                    servicer.ShowConversation,
+                    request_deserializer=sidecall_dot_v1_dot_operator__service__pb2.ShowConversationRequest.FromString,
+                    response_serializer=sidecall_dot_v1_dot_operator__service__pb2.ShowConversationResponse.SerializeToString,
+            ),
+            'AuditConversations': grpc.unary_unary_rpc_method_handler(
+                    servicer.AuditConversations,
+                    request_deserializer=sidecall_dot_v1_dot_operator__service__pb2.AuditConversationsRequest.FromString,
+                    response_serializer=sidecall_dot_v1_dot_operator__service__pb2.AuditConversationsResponse.SerializeToString,
             ),
     }
     generic_handler = grpc.method_handlers_generic_handler(
@@ -240,6 +279,60 @@ class OperatorService:
             '/sidecall.v1.OperatorService/VerifyExecution',
             sidecall_dot_v1_dot_operator__service__pb2.VerifyExecutionRequest.SerializeToString,
             sidecall_dot_v1_dot_operator__service__pb2.VerifyExecutionResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ShowConversation(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/sidecall.v1.OperatorService/ShowConversation',
+            sidecall_dot_v1_dot_operator__service__pb2.ShowConversationRequest.SerializeToString,
+            sidecall_dot_v1_dot_operator__service__pb2.ShowConversationResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def AuditConversations(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/sidecall.v1.OperatorService/AuditConversations',
+            sidecall_dot_v1_dot_operator__service__pb2.AuditConversationsRequest.SerializeToString,
+            sidecall_dot_v1_dot_operator__service__pb2.AuditConversationsResponse.FromString,
             options,
             channel_credentials,
             insecure,
