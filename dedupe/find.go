@@ -2,6 +2,7 @@ package dedupe
 
 import (
 	"cmp"
+	"context"
 	"crypto/sha256"
 	"encoding/binary"
 	"time"
@@ -49,3 +50,6 @@ func (s *Search) Validate() error {
 		between("bytes of a tenant", len(s.Tenant), 0, MaxKeyBytes),
 		between("calls of a page", s.Most, 1, MaxFound))
 }
+
+// Find is Store.Find.
+func (d *Dedupe) Find(ctx context.Context, s Search) (Page, error) { return d.fence.Find(ctx, s) }

@@ -14,6 +14,8 @@ type Operator struct {
 	sidecallv1.UnimplementedOperatorServiceServer
 
 	Executor *call.Executor
+
+	loads chan struct{} // see maxLoading
 }
 
 // ResolveExecution settles one unknown call by hand.

@@ -3,10 +3,7 @@ package main
 import (
 	"fmt"
 	"io"
-	"strings"
 	"text/tabwriter"
-
-	"google.golang.org/protobuf/encoding/protojson"
 
 	"github.com/sidecall/sidecall/internal/tool"
 	sidecallv1 "github.com/sidecall/sidecall/proto/sidecall/v1"
@@ -18,9 +15,9 @@ const listPage = 1000
 
 // list prints the unknown calls.
 func (r *resolving) list() error {
-	out := unknownWriter(&unknownTable{out: r.cmd.OutOrStdout()})
+	out := listWriter[*sidecallv1.UnknownExecution](&unknownTable{out: r.cmd.OutOrStdout()})
 	if r.asJSON {
-		out = &unknownJSON{out: r.cmd.OutOrStdout()}
+		out = &jsonList[*sidecallv1.UnknownExecution]{out: r.cmd.OutOrStdout()}
 	}
 	listed, more, token := 0, false, ""
 	for {
@@ -62,12 +59,6 @@ func (r *resolving) sum(listed int, more bool) {
 		}
 		fmt.Fprintf(errOut, "sidecall: %s. Find out whether a call has happened, then: sidecall resolve --id ID --conversation C --turn T --tenant N --as done|not_run --reason TEXT\n", count)
 	}
-}
-
-// unknownWriter prints a list in parts.
-type unknownWriter interface {
-	write([]*sidecallv1.UnknownExecution) error
-	end() error
 }
 
 // unknownTable is for people. Each part is aligned by itself.
@@ -112,37 +103,4 @@ func howToVerify(call *sidecallv1.UnknownExecution) string {
 	default:
 		return "at the upstream"
 	}
-}
-
-// unknownJSON is for programs: one JSON array, a call per line.
-type unknownJSON struct {
-	out  io.Writer
-	some bool
-}
-
-func (j *unknownJSON) write(calls []*sidecallv1.UnknownExecution) error {
-	var b strings.Builder
-	for _, call := range calls {
-		encoded, err := protojson.MarshalOptions{UseProtoNames: true}.Marshal(call)
-		if err != nil {
-			return fail(exitUnavailable, err)
-		}
-		separator := ",\n"
-		if !j.some {
-			j.some, separator = true, "[\n"
-		}
-		b.WriteString(separator)
-		b.Write(encoded)
-	}
-	_, err := io.WriteString(j.out, b.String())
-	return err
-}
-
-func (j *unknownJSON) end() error {
-	closing := "\n]\n"
-	if !j.some {
-		closing = "[]\n"
-	}
-	_, err := io.WriteString(j.out, closing)
-	return err
 }

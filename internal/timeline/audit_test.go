@@ -5,6 +5,7 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/sidecall/sidecall/dedupe"
 	"github.com/sidecall/sidecall/internal/provider"
 	"github.com/sidecall/sidecall/internal/timeline"
 	"github.com/sidecall/sidecall/internal/tool"
@@ -29,8 +30,8 @@ func recordsOf(run *recorded.Run) (all []timeline.Record) {
 	for i, prompt := range run.Prompts {
 		for j, c := range prompt {
 			all = append(all, timeline.Record{
-				ID: fmt.Sprint(i, "-", j), Turn: fmt.Sprint(i, "-", j), Tool: c.Tool, Prompt: fmt.Sprint(i), Arguments: c.Arguments,
-				Text: c.Result, IsError: c.IsError, State: 2, Started: started(i, j),
+				ID: fmt.Sprint(i, "-", j), Turn: fmt.Sprint(i, "-", j), Prompt: fmt.Sprint(i), Arguments: c.Arguments, Text: c.Result, IsError: c.IsError,
+				Record: dedupe.Record{Tool: c.Tool, State: dedupe.Done, StartedAt: started(i, j)},
 			})
 		}
 	}
@@ -152,7 +153,7 @@ func FuzzBuild(f *testing.F) {
 	f.Add("openai-responses", `{"type":"function_call","call_id":"a","name":"pay","arguments":"\ud800"}`, `{"type":"function_call_output","call_id":"a","output":{}}`, `{}`)
 	f.Fuzz(func(t *testing.T, format, one, two, three string) {
 		messages := []timeline.Message{{JSON: one}, {JSON: two}, {JSON: three}, {JSON: one}, {JSON: two}}
-		line := timeline.Build(timeline.Input{Provider: provider.Format(format), Messages: slices.Values(messages), Records: []timeline.Record{{ID: "a", Tool: "pay", State: 2, Text: two, IsError: true}}})
+		line := timeline.Build(timeline.Input{Provider: provider.Format(format), Messages: slices.Values(messages), Records: []timeline.Record{{ID: "a", Record: dedupe.Record{Tool: "pay", State: dedupe.Done}, Text: two, IsError: true}}})
 		size := 0
 		for e := range line.Calls {
 			size += len(e.Call.Text) + len(e.Call.Arguments)

@@ -191,7 +191,7 @@ func (r *reader) unappended() {
 		}
 	}
 	slices.SortStableFunc(left, func(a, b *Record) int {
-		return cmp.Or(a.Started.Compare(b.Started), cmp.Compare(a.Turn, b.Turn), cmp.Compare(a.ID, b.ID))
+		return cmp.Or(a.StartedAt.Compare(b.StartedAt), cmp.Compare(a.Turn, b.Turn), cmp.Compare(a.ID, b.ID))
 	})
 	var prompts []string
 	of := map[string][]*Record{}

@@ -6,7 +6,6 @@ package timeline
 
 import (
 	"iter"
-	"time"
 
 	"github.com/sidecall/sidecall/dedupe"
 	"github.com/sidecall/sidecall/internal/provider"
@@ -33,21 +32,17 @@ type Message struct {
 	Turn string
 }
 
-// Record is what is recorded of a call.
+// Record is what is recorded of a call: Absent where that is forgotten.
 type Record struct {
-	ID, Turn, Tool string
+	dedupe.Record // without its result and its details
+
+	ID, Turn string
 	// Prompt is the prompt_id of the call; empty where it had none.
 	Prompt string
 	// Arguments are the canonical ones, without what is never shown; empty where they are
 	// not kept. Cut: there are more of them.
 	Arguments string
 	Cut       bool
-	// Fingerprint tells calls of other arguments apart.
-	Fingerprint [32]byte
-	// State is Absent of a record that is forgotten.
-	State             dedupe.State
-	Started, Finished time.Time
-	Attempts          int
 	// Text is what the model was told, and IsError whether that is an error; empty where
 	// there is no result.
 	Text    string

@@ -193,11 +193,13 @@ func TestWhatSpins(t *testing.T) {
 // after them, prompt by prompt. A record that is forgotten is told as that.
 func TestRecordsAreToldWithTheirCalls(t *testing.T) {
 	at := time.Unix(1_700_000_000, 0)
-	done := timeline.Record{ID: "a", Turn: "t1", Tool: "pay", Prompt: "p1", State: dedupe.Done, Started: at, Finished: at.Add(time.Second), Attempts: 3, Text: "ok"}
-	gone := timeline.Record{ID: "b", Turn: "t2", State: dedupe.Absent, Started: at.Add(time.Second)}
-	early := timeline.Record{ID: "x", Tool: "pay", Prompt: "p0", State: dedupe.Done, Started: at.Add(-time.Hour), Text: "no", IsError: true, Arguments: `{"a":1}`, Fingerprint: [32]byte{1}}
-	later := timeline.Record{ID: "y", Tool: "pay", Prompt: "p0", State: dedupe.Done, Started: at.Add(-time.Minute), Text: "ok", Arguments: `{"a":2}`, Fingerprint: [32]byte{2}}
-	other := timeline.Record{ID: "z", Tool: "pay", Prompt: "p2", State: dedupe.Claimed, Started: at.Add(-time.Second)}
+	record := func(id, turn, prompt string, state dedupe.State, after time.Duration) timeline.Record {
+		return timeline.Record{ID: id, Turn: turn, Prompt: prompt, Record: dedupe.Record{Tool: "pay", State: state, StartedAt: at.Add(after), Attempts: 3, Fingerprint: [32]byte{id[0]}}}
+	}
+	done, gone := record("a", "t1", "p1", dedupe.Done, 0), record("b", "t2", "", dedupe.Absent, time.Second)
+	early, later, other := record("x", "", "p0", dedupe.Done, -time.Hour), record("y", "", "p0", dedupe.Done, -time.Minute), record("z", "", "p2", dedupe.Claimed, -time.Second)
+	early.Text, early.IsError, early.Arguments = "no", true, `{"a":1}`
+	later.Text, later.Arguments = "ok", `{"a":2}`
 	line := new(talk).user("pay").call("a", "pay", `{}`, "ok", false).call("b", "pay", `{}`, "no", true).asks("c", "look", `{}`).built(later, gone, other, done, early)
 	if c := called(t, line, "a"); c.Record == nil || c.Record.Attempts != 3 || line.Prompts[0].ID != "p1" {
 		t.Errorf("%+v of %+v", c, line.Prompts)
@@ -224,7 +226,7 @@ func TestRecordsAreToldWithTheirCalls(t *testing.T) {
 
 // A call that was answered in the store and not yet to the model tells that.
 func TestAnAnswerThatNoMessageHas(t *testing.T) {
-	line := new(talk).user("pay").asks("a", "pay", `{}`).built(timeline.Record{ID: "a", Turn: "t1", Tool: "pay", State: dedupe.Done, Text: invalid("1"), IsError: true})
+	line := new(talk).user("pay").asks("a", "pay", `{}`).built(timeline.Record{ID: "a", Turn: "t1", Record: dedupe.Record{State: dedupe.Done}, Text: invalid("1"), IsError: true})
 	c := called(t, line, "a")
 	if c.Answered || c.Text != invalid("1") || c.Failure == nil || c.Failure.Fate != timeline.Open {
 		t.Errorf("%+v", c)
