@@ -2,6 +2,7 @@ package timeline
 
 import (
 	"cmp"
+	"encoding/json"
 	"maps"
 	"slices"
 	"strings"
@@ -134,7 +135,7 @@ func (a *Audit) message(id string, c *Call) {
 	key := messageKey{c.Tool, c.Failure.shape(c.Text)}
 	m := a.messages[key]
 	if m == nil {
-		m = &MessageCounts{Tool: c.Tool, Code: c.Failure.Code, Example: c.Text}
+		m = &MessageCounts{Tool: c.Tool, Code: c.Failure.Code, Example: c.Failure.message(c.Text)}
 		a.messages[key] = m
 	}
 	m.add(c.Failure)
@@ -158,6 +159,15 @@ func (a *Audit) Report() Report {
 		return cmp.Or(x.worse(&y.Counts), cmp.Compare(x.Tool, y.Tool), cmp.Compare(x.Example, y.Example))
 	})
 	return r
+}
+
+// message is an error text word for word, without what the model was told beside the fields.
+func (f *Failure) message(text string) string {
+	decoder := json.NewDecoder(strings.NewReader(text))
+	if f.Code == "" || decoder.Decode(&json.RawMessage{}) != nil {
+		return text
+	}
+	return text[:decoder.InputOffset()]
 }
 
 // shape is what error texts have in common that say the same of other things.

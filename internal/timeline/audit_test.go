@@ -102,7 +102,7 @@ func TestAnAuditOfRecordedRuns(t *testing.T) {
 
 // An audit of one tool counts the calls of that.
 func TestAnAuditOfOneTool(t *testing.T) {
-	line := new(talk).user("pay").call("a", "pay", `{}`, invalid("1"), true).call("b", "look", `{}`, "no", true).call("c", "pay", `{"a":1}`, "ok", false).model("done").built()
+	line := new(talk).user("pay").call("a", "pay", `{}`, invalid("1")+"\n\nRecovery context", true).call("b", "look", `{}`, "no", true).call("c", "pay", `{"a":1}`, "ok", false).model("done").built()
 	a := timeline.Audit{Tool: "pay"}
 	a.Add("one", line)
 	a.Add("none", new(talk).user("hello").model("hello").built())
@@ -110,7 +110,7 @@ func TestAnAuditOfOneTool(t *testing.T) {
 	if want := (timeline.Counts{Calls: 2, Errors: 1, Recovered: 1}); got.Counts != want || got.Conversations != 2 || got.Prompts != 1 || got.Unrecorded != 2 {
 		t.Errorf("%+v", got)
 	}
-	if len(got.Tools) != 1 || len(got.Messages) != 1 || got.Messages[0].Code != tool.CodeInvalidArgs || !slices.Equal(got.Messages[0].Conversations, []string{"one"}) {
+	if len(got.Tools) != 1 || len(got.Messages) != 1 || got.Messages[0].Code != tool.CodeInvalidArgs || got.Messages[0].Example != invalid("1") || !slices.Equal(got.Messages[0].Conversations, []string{"one"}) {
 		t.Errorf("%+v, %+v", got.Tools, got.Messages)
 	}
 	if empty := new(timeline.Audit).Report(); empty.Conversations != 0 || len(empty.Messages) != 0 {
