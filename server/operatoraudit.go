@@ -90,15 +90,15 @@ func (o *Operator) offer(ctx context.Context, since time.Time, sample *timeline.
 
 // tellAudit writes down what an audit has found, the worst of it where it is much.
 func tellAudit(found timeline.Report, res *sidecallv1.AuditConversationsResponse) {
-	res.Prompts, res.Counts = int64(found.Prompts), toldCounts(&found.Counts)
+	res.Prompts, res.Counts = int64(found.Prompts), toldCounts(found.Counts)
 	res.Recorded, res.Forgotten, res.Unrecorded = int64(found.Recorded), int64(found.Forgotten), int64(found.Unrecorded)
 	for _, of := range found.Tools[:min(len(found.Tools), maxAudited)] {
-		res.Tools = append(res.Tools, &sidecallv1.AuditedTool{ToolName: carried(of.Tool), Counts: toldCounts(&of.Counts)})
+		res.Tools = append(res.Tools, &sidecallv1.AuditedTool{ToolName: carried(of.Tool), Counts: toldCounts(of.Counts)})
 	}
 	for _, m := range found.Messages[:min(len(found.Messages), maxAudited)] {
 		res.Messages = append(res.Messages, &sidecallv1.AuditedMessage{
 			ToolName: carried(m.Tool), Code: string(m.Code), Example: carried(tool.Shorten(m.Example, maxExample)),
-			Counts: toldCounts(&m.Counts), Vague: m.Vague.Reasons(), ConversationIds: m.Conversations,
+			Counts: toldCounts(m.Counts), Vague: m.Vague.Reasons(), ConversationIds: m.Conversations,
 		})
 	}
 	res.ToolsLeft, res.MessagesLeft = int32(len(found.Tools)-len(res.GetTools())), int32(len(found.Messages)-len(res.GetMessages()))

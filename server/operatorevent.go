@@ -80,15 +80,7 @@ func fateOf(f timeline.Fate) sidecallv1.ErrorFate {
 	panic(fmt.Sprintf("a fate that is none: %d", f))
 }
 
-// countsOf counts one conversation.
-func countsOf(t *timeline.Timeline) *sidecallv1.ErrorCounts {
-	var a timeline.Audit
-	a.Add("", t)
-	counts := a.Report().Counts
-	return toldCounts(&counts)
-}
-
-func toldCounts(c *timeline.Counts) *sidecallv1.ErrorCounts {
+func toldCounts(c timeline.Counts) *sidecallv1.ErrorCounts {
 	return &sidecallv1.ErrorCounts{
 		Calls: int64(c.Calls), Errors: int64(c.Errors), Recovered: int64(c.Recovered), GaveUp: int64(c.GaveUp), Open: int64(c.Open), Spun: int64(c.Spun),
 	}

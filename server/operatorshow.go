@@ -40,7 +40,7 @@ func (o *Operator) ShowConversation(ctx context.Context, req *sidecallv1.ShowCon
 	}
 	res := &sidecallv1.ShowConversationResponse{
 		Messages: s.head.Version, Provider: string(s.head.Provider), EventsTotal: int32(len(s.Events)), FirstUnrecovered: int32(s.First),
-		Counts: countsOf(s.Timeline), MoreCalls: s.more, RecordsKept: durationpb.New(retention),
+		Counts: toldCounts(s.Counts()), MoreCalls: s.more, RecordsKept: durationpb.New(retention),
 	}
 	if s.head.Version > 0 {
 		res.StartedAt, res.UpdatedAt = timestamppb.New(s.head.StartedAt), timestamppb.New(s.head.UpdatedAt)

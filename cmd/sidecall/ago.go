@@ -46,11 +46,17 @@ func (*ago) Type() string { return "duration" }
 // String implements pflag.Value.
 func (a *ago) String() string {
 	const day = 24 * time.Hour
-	if a.Duration > 0 && a.Duration%day == 0 {
+	switch {
+	case a.Duration == 0:
+		return ""
+	case a.Duration >= 2*day && a.Duration%day == 0:
 		return strconv.Itoa(int(a.Duration/day)) + "d"
 	}
-	if a.Duration == 0 {
-		return ""
+	text := a.Duration.String()
+	for _, none := range []string{"m0s", "h0m"} {
+		if strings.HasSuffix(text, none) {
+			text = text[:len(text)-2]
+		}
 	}
-	return a.Duration.String()
+	return text
 }

@@ -17,7 +17,7 @@ func TestHowLongAgo(t *testing.T) {
 			t.Errorf("%q: %v, %v; want %v", text, a.Duration, err, want)
 		}
 	}
-	for text, want := range map[string]string{"48h": "2d", "90m": "1h30m0s"} {
+	for text, want := range map[string]string{"48h": "2d", "1d": "24h", "90m": "1h30m", "10m": "10m", "90s": "1m30s", "168h": "7d"} {
 		var a ago
 		if err := a.Set(text); err != nil || a.String() != want {
 			t.Errorf("%s: %q, %v", text, a.String(), err)

@@ -127,7 +127,7 @@ func writeAudited(b *bytes.Buffer, res *sidecallv1.AuditConversationsResponse) {
 		b.WriteByte('\n')
 		c := m.GetCounts()
 		paragraph(b, fmt.Sprintf("%3d. ", i+1), fmt.Sprintf("%s %s: %s, %d gave up, %d spun, %d open, %d recovered",
-			printable(m.GetToolName()), shown(m.GetCode()), tool.Count(int(c.GetErrors()), "error"), c.GetGaveUp(), c.GetSpun(), c.GetOpen(), c.GetRecovered()))
+			printable(m.GetToolName()), codeOf(m.GetCode()), tool.Count(int(c.GetErrors()), "error"), c.GetGaveUp(), c.GetSpun(), c.GetOpen(), c.GetRecovered()))
 		paragraph(b, "     ", m.GetExample())
 		for _, why := range m.GetVague() {
 			paragraph(b, "     vague: ", why)

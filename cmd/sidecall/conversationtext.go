@@ -30,7 +30,7 @@ func (t *conversationText) page(res *sidecallv1.ShowConversationResponse, from i
 			t.prompt = e.GetPrompt()
 			beginPrompt(&b, e)
 		}
-		writeEvent(&b, e, from+int32(i) == res.GetFirstUnrecovered())
+		t.event(&b, e, from+int32(i) == res.GetFirstUnrecovered())
 	}
 	if res.GetNextEvent() == 0 && res.GetMoreCalls() {
 		fmt.Fprintln(&b, "\nThere are more calls than are told here.")
@@ -77,7 +77,7 @@ func beginPrompt(b *bytes.Buffer, e *sidecallv1.ConversationEvent) {
 	b.WriteByte('\n')
 }
 
-func writeEvent(b *bytes.Buffer, e *sidecallv1.ConversationEvent, first bool) {
+func (t *conversationText) event(b *bytes.Buffer, e *sidecallv1.ConversationEvent, first bool) {
 	switch e.GetKind() {
 	case sidecallv1.ConversationEventKind_CONVERSATION_EVENT_KIND_USER:
 		paragraph(b, "  user   ", e.GetText())
@@ -88,6 +88,9 @@ func writeEvent(b *bytes.Buffer, e *sidecallv1.ConversationEvent, first bool) {
 			b.WriteString("\n" + firstMark + "\n")
 		}
 		writeConversationCall(b, e.GetCall(), first)
+		if e.GetCall().GetExecution().GetState() == sidecallv1.ExecutionState_EXECUTION_STATE_UNKNOWN {
+			paragraph(b, "    settle ", t.resolve(e.GetCall()))
+		}
 		if first {
 			b.WriteString("<<\n\n")
 		}
@@ -127,6 +130,15 @@ func writeConversationCall(b *bytes.Buffer, c *sidecallv1.ConversationCall, firs
 	}
 }
 
+// resolve is the command that settles a call of unknown outcome.
+func (t *conversationText) resolve(c *sidecallv1.ConversationCall) string {
+	command := "sidecall resolve --conversation " + printable(t.id)
+	if c.GetTurnId() != "" {
+		command += " --turn " + printable(c.GetTurnId())
+	}
+	return command + " --id " + printable(c.GetToolUseId()) + " --as done|not_run --reason TEXT"
+}
+
 func more(cut bool) string {
 	if cut {
 		return " (and more)"
@@ -155,12 +167,17 @@ func recordOf(c *sidecallv1.ConversationCall) string {
 	return says
 }
 
+// codeOf is the code of an error, if it has one.
+func codeOf(code string) string {
+	if code == "" {
+		return "without a code"
+	}
+	return shown(code)
+}
+
 // fateOf says what became of an error.
 func fateOf(e *sidecallv1.ConversationError) string {
-	says := "without a code"
-	if e.GetCode() != "" {
-		says = shown(e.GetCode())
-	}
+	says := codeOf(e.GetCode())
 	switch e.GetFate() {
 	case sidecallv1.ErrorFate_ERROR_FATE_RECOVERED:
 		says += ", recovered from"

@@ -36,6 +36,14 @@ func (c *Counts) add(f *Failure) {
 	}
 }
 
+// Counts counts the calls of one conversation.
+func (t *Timeline) Counts() (c Counts) {
+	for e := range t.Calls {
+		c.add(e.Call.Failure)
+	}
+	return c
+}
+
 // worse orders the worst first: what was given up on, then what was told again and again,
 // then what was told often.
 func (c *Counts) worse(d *Counts) int {
