@@ -31,7 +31,8 @@ const (
 // For semantics around ctx use and closing/ending streaming RPCs, please refer to https://pkg.go.dev/google.golang.org/grpc/?tab=doc#ClientConn.NewStream.
 //
 // OperatorService is for people, and programs of theirs, who look after a
-// sidecar: it settles calls of which nobody knows whether they ran. An agent's
+// sidecar: it settles calls of which nobody knows whether they ran, and shows what
+// went wrong in a conversation. An agent's
 // loop never calls it, and cannot: it has a socket of its own (the setting
 // operator), and is not served where agents connect, which is PERMISSION_DENIED
 // there. Who may open that socket may resolve, and is named in the record by the
@@ -43,7 +44,8 @@ const (
 // lists those of all tenants.
 //
 //	INVALID_ARGUMENT    the request is not a possible one
-//	NOT_FOUND           there is no record of such a call
+//	NOT_FOUND           there is no record of such a call, or nothing of such a
+//	                    conversation
 //	FAILED_PRECONDITION the call is not unknown, or not the one that was looked
 //	                    at; the message says what it is now and what to do
 //	ABORTED             the call has changed in this moment, and is unknown
@@ -136,7 +138,8 @@ func (c *operatorServiceClient) AuditConversations(ctx context.Context, in *Audi
 // for forward compatibility.
 //
 // OperatorService is for people, and programs of theirs, who look after a
-// sidecar: it settles calls of which nobody knows whether they ran. An agent's
+// sidecar: it settles calls of which nobody knows whether they ran, and shows what
+// went wrong in a conversation. An agent's
 // loop never calls it, and cannot: it has a socket of its own (the setting
 // operator), and is not served where agents connect, which is PERMISSION_DENIED
 // there. Who may open that socket may resolve, and is named in the record by the
@@ -148,7 +151,8 @@ func (c *operatorServiceClient) AuditConversations(ctx context.Context, in *Audi
 // lists those of all tenants.
 //
 //	INVALID_ARGUMENT    the request is not a possible one
-//	NOT_FOUND           there is no record of such a call
+//	NOT_FOUND           there is no record of such a call, or nothing of such a
+//	                    conversation
 //	FAILED_PRECONDITION the call is not unknown, or not the one that was looked
 //	                    at; the message says what it is now and what to do
 //	ABORTED             the call has changed in this moment, and is unknown

@@ -27,7 +27,8 @@ if _version_not_supported:
 
 class OperatorServiceStub:
     """OperatorService is for people, and programs of theirs, who look after a
-    sidecar: it settles calls of which nobody knows whether they ran. An agent's
+    sidecar: it settles calls of which nobody knows whether they ran, and shows what
+    went wrong in a conversation. An agent's
     loop never calls it, and cannot: it has a socket of its own (the setting
     operator), and is not served where agents connect, which is PERMISSION_DENIED
     there. Who may open that socket may resolve, and is named in the record by the
@@ -39,7 +40,8 @@ class OperatorServiceStub:
     lists those of all tenants.
 
     INVALID_ARGUMENT    the request is not a possible one
-    NOT_FOUND           there is no record of such a call
+    NOT_FOUND           there is no record of such a call, or nothing of such a
+    conversation
     FAILED_PRECONDITION the call is not unknown, or not the one that was looked
     at; the message says what it is now and what to do
     ABORTED             the call has changed in this moment, and is unknown
@@ -83,7 +85,8 @@ class OperatorServiceStub:
 
 class OperatorServiceServicer:
     """OperatorService is for people, and programs of theirs, who look after a
-    sidecar: it settles calls of which nobody knows whether they ran. An agent's
+    sidecar: it settles calls of which nobody knows whether they ran, and shows what
+    went wrong in a conversation. An agent's
     loop never calls it, and cannot: it has a socket of its own (the setting
     operator), and is not served where agents connect, which is PERMISSION_DENIED
     there. Who may open that socket may resolve, and is named in the record by the
@@ -95,7 +98,8 @@ class OperatorServiceServicer:
     lists those of all tenants.
 
     INVALID_ARGUMENT    the request is not a possible one
-    NOT_FOUND           there is no record of such a call
+    NOT_FOUND           there is no record of such a call, or nothing of such a
+    conversation
     FAILED_PRECONDITION the call is not unknown, or not the one that was looked
     at; the message says what it is now and what to do
     ABORTED             the call has changed in this moment, and is unknown
@@ -187,7 +191,8 @@ def add_OperatorServiceServicer_to_server(servicer, server):
  # This class is part of an EXPERIMENTAL API.
 class OperatorService:
     """OperatorService is for people, and programs of theirs, who look after a
-    sidecar: it settles calls of which nobody knows whether they ran. An agent's
+    sidecar: it settles calls of which nobody knows whether they ran, and shows what
+    went wrong in a conversation. An agent's
     loop never calls it, and cannot: it has a socket of its own (the setting
     operator), and is not served where agents connect, which is PERMISSION_DENIED
     there. Who may open that socket may resolve, and is named in the record by the
@@ -199,7 +204,8 @@ class OperatorService:
     lists those of all tenants.
 
     INVALID_ARGUMENT    the request is not a possible one
-    NOT_FOUND           there is no record of such a call
+    NOT_FOUND           there is no record of such a call, or nothing of such a
+    conversation
     FAILED_PRECONDITION the call is not unknown, or not the one that was looked
     at; the message says what it is now and what to do
     ABORTED             the call has changed in this moment, and is unknown
