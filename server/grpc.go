@@ -102,7 +102,7 @@ func (g *GRPC) Operators() *grpc.Server {
 	server := g.server(in, grpc.Creds(peerCredentials{}), grpc.ChainUnaryInterceptor(ofTenantNamed))
 	server.RegisterService(in.methods(&sidecallv1.ToolService_ServiceDesc), &Service{Executor: g.executor, bytes: in.bytes, mostArguments: in.most, readers: g.readers, loads: in.loads})
 	server.RegisterService(in.methods(&sidecallv1.ConversationService_ServiceDesc), &Conversations{Executor: g.executor, Book: g.options.Book})
-	server.RegisterService(in.methods(&sidecallv1.OperatorService_ServiceDesc), &Operator{Executor: g.executor, Metrics: g.options.Metrics})
+	server.RegisterService(in.methods(&sidecallv1.OperatorService_ServiceDesc), &Operator{Executor: g.executor, Metrics: g.options.Metrics, loads: in.loads})
 	return described(server, in, g.Health)
 }
 

@@ -18,6 +18,8 @@ type Operator struct {
 	Executor *call.Executor
 	// Metrics are those of the sidecar; nil has none.
 	Metrics prometheus.Gatherer
+
+	loads chan struct{} // see maxLoading
 }
 
 // FindExecutions answers "did it run?".

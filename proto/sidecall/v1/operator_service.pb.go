@@ -149,6 +149,179 @@ func (VerificationVerdict) EnumDescriptor() ([]byte, []int) {
 	return file_sidecall_v1_operator_service_proto_rawDescGZIP(), []int{1}
 }
 
+// ConversationEventKind is what an event is.
+type ConversationEventKind int32
+
+const (
+	// Never sent.
+	ConversationEventKind_CONVERSATION_EVENT_KIND_UNSPECIFIED ConversationEventKind = 0
+	// A text of the user's.
+	ConversationEventKind_CONVERSATION_EVENT_KIND_USER ConversationEventKind = 1
+	// A text of the model's.
+	ConversationEventKind_CONVERSATION_EVENT_KIND_MODEL ConversationEventKind = 2
+	// A call of the model's.
+	ConversationEventKind_CONVERSATION_EVENT_KIND_CALL ConversationEventKind = 3
+	// A message that cannot be read.
+	ConversationEventKind_CONVERSATION_EVENT_KIND_UNREADABLE ConversationEventKind = 4
+)
+
+// Enum value maps for ConversationEventKind.
+var (
+	ConversationEventKind_name = map[int32]string{
+		0: "CONVERSATION_EVENT_KIND_UNSPECIFIED",
+		1: "CONVERSATION_EVENT_KIND_USER",
+		2: "CONVERSATION_EVENT_KIND_MODEL",
+		3: "CONVERSATION_EVENT_KIND_CALL",
+		4: "CONVERSATION_EVENT_KIND_UNREADABLE",
+	}
+	ConversationEventKind_value = map[string]int32{
+		"CONVERSATION_EVENT_KIND_UNSPECIFIED": 0,
+		"CONVERSATION_EVENT_KIND_USER":        1,
+		"CONVERSATION_EVENT_KIND_MODEL":       2,
+		"CONVERSATION_EVENT_KIND_CALL":        3,
+		"CONVERSATION_EVENT_KIND_UNREADABLE":  4,
+	}
+)
+
+func (x ConversationEventKind) Enum() *ConversationEventKind {
+	p := new(ConversationEventKind)
+	*p = x
+	return p
+}
+
+func (x ConversationEventKind) String() string {
+	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
+}
+
+func (ConversationEventKind) Descriptor() protoreflect.EnumDescriptor {
+	return file_sidecall_v1_operator_service_proto_enumTypes[2].Descriptor()
+}
+
+func (ConversationEventKind) Type() protoreflect.EnumType {
+	return &file_sidecall_v1_operator_service_proto_enumTypes[2]
+}
+
+func (x ConversationEventKind) Number() protoreflect.EnumNumber {
+	return protoreflect.EnumNumber(x)
+}
+
+// Deprecated: Use ConversationEventKind.Descriptor instead.
+func (ConversationEventKind) EnumDescriptor() ([]byte, []int) {
+	return file_sidecall_v1_operator_service_proto_rawDescGZIP(), []int{2}
+}
+
+// RecordKnown is what is known of the record of a call.
+type RecordKnown int32
+
+const (
+	// There is none: the call was refused before it was claimed, or did not come through
+	// this sidecar, or its record is forgotten for so long that nothing tells of it.
+	RecordKnown_RECORD_KNOWN_UNSPECIFIED RecordKnown = 0
+	// There is one.
+	RecordKnown_RECORD_KNOWN_FOUND RecordKnown = 1
+	// There was one, and it is forgotten.
+	RecordKnown_RECORD_KNOWN_FORGOTTEN RecordKnown = 2
+)
+
+// Enum value maps for RecordKnown.
+var (
+	RecordKnown_name = map[int32]string{
+		0: "RECORD_KNOWN_UNSPECIFIED",
+		1: "RECORD_KNOWN_FOUND",
+		2: "RECORD_KNOWN_FORGOTTEN",
+	}
+	RecordKnown_value = map[string]int32{
+		"RECORD_KNOWN_UNSPECIFIED": 0,
+		"RECORD_KNOWN_FOUND":       1,
+		"RECORD_KNOWN_FORGOTTEN":   2,
+	}
+)
+
+func (x RecordKnown) Enum() *RecordKnown {
+	p := new(RecordKnown)
+	*p = x
+	return p
+}
+
+func (x RecordKnown) String() string {
+	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
+}
+
+func (RecordKnown) Descriptor() protoreflect.EnumDescriptor {
+	return file_sidecall_v1_operator_service_proto_enumTypes[3].Descriptor()
+}
+
+func (RecordKnown) Type() protoreflect.EnumType {
+	return &file_sidecall_v1_operator_service_proto_enumTypes[3]
+}
+
+func (x RecordKnown) Number() protoreflect.EnumNumber {
+	return protoreflect.EnumNumber(x)
+}
+
+// Deprecated: Use RecordKnown.Descriptor instead.
+func (RecordKnown) EnumDescriptor() ([]byte, []int) {
+	return file_sidecall_v1_operator_service_proto_rawDescGZIP(), []int{3}
+}
+
+// ErrorFate is what became of an error.
+type ErrorFate int32
+
+const (
+	// Never sent.
+	ErrorFate_ERROR_FATE_UNSPECIFIED ErrorFate = 0
+	// The same tool worked later in the same prompt. Of a tool that does not exist: any
+	// tool did.
+	ErrorFate_ERROR_FATE_RECOVERED ErrorFate = 1
+	// The prompt ended without that.
+	ErrorFate_ERROR_FATE_GAVE_UP ErrorFate = 2
+	// Neither: the prompt is not known to be over.
+	ErrorFate_ERROR_FATE_OPEN ErrorFate = 3
+)
+
+// Enum value maps for ErrorFate.
+var (
+	ErrorFate_name = map[int32]string{
+		0: "ERROR_FATE_UNSPECIFIED",
+		1: "ERROR_FATE_RECOVERED",
+		2: "ERROR_FATE_GAVE_UP",
+		3: "ERROR_FATE_OPEN",
+	}
+	ErrorFate_value = map[string]int32{
+		"ERROR_FATE_UNSPECIFIED": 0,
+		"ERROR_FATE_RECOVERED":   1,
+		"ERROR_FATE_GAVE_UP":     2,
+		"ERROR_FATE_OPEN":        3,
+	}
+)
+
+func (x ErrorFate) Enum() *ErrorFate {
+	p := new(ErrorFate)
+	*p = x
+	return p
+}
+
+func (x ErrorFate) String() string {
+	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
+}
+
+func (ErrorFate) Descriptor() protoreflect.EnumDescriptor {
+	return file_sidecall_v1_operator_service_proto_enumTypes[4].Descriptor()
+}
+
+func (ErrorFate) Type() protoreflect.EnumType {
+	return &file_sidecall_v1_operator_service_proto_enumTypes[4]
+}
+
+func (x ErrorFate) Number() protoreflect.EnumNumber {
+	return protoreflect.EnumNumber(x)
+}
+
+// Deprecated: Use ErrorFate.Descriptor instead.
+func (ErrorFate) EnumDescriptor() ([]byte, []int) {
+	return file_sidecall_v1_operator_service_proto_rawDescGZIP(), []int{4}
+}
+
 // ListUnknownRequest asks for a page of the calls that are unknown.
 type ListUnknownRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -1775,6 +1948,1043 @@ func (x *CallDetails) GetNotUndoable() string {
 	return ""
 }
 
+// ShowConversationRequest names a conversation.
+type ShowConversationRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Required.
+	ConversationId string `protobuf:"bytes,1,opt,name=conversation_id,json=conversationId,proto3" json:"conversation_id,omitempty"`
+	// Where to begin: 0, or next_event of the page before.
+	FromEvent     int32 `protobuf:"varint,2,opt,name=from_event,json=fromEvent,proto3" json:"from_event,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ShowConversationRequest) Reset() {
+	*x = ShowConversationRequest{}
+	mi := &file_sidecall_v1_operator_service_proto_msgTypes[18]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ShowConversationRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ShowConversationRequest) ProtoMessage() {}
+
+func (x *ShowConversationRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_sidecall_v1_operator_service_proto_msgTypes[18]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ShowConversationRequest.ProtoReflect.Descriptor instead.
+func (*ShowConversationRequest) Descriptor() ([]byte, []int) {
+	return file_sidecall_v1_operator_service_proto_rawDescGZIP(), []int{18}
+}
+
+func (x *ShowConversationRequest) GetConversationId() string {
+	if x != nil {
+		return x.ConversationId
+	}
+	return ""
+}
+
+func (x *ShowConversationRequest) GetFromEvent() int32 {
+	if x != nil {
+		return x.FromEvent
+	}
+	return 0
+}
+
+// ShowConversationResponse is a page of a conversation as it went.
+type ShowConversationResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// How many messages AppendMessages keeps of it. 0: none, and the calls alone are told.
+	Messages int64 `protobuf:"varint,1,opt,name=messages,proto3" json:"messages,omitempty"`
+	// As in AppendMessagesRequest; empty without messages.
+	Provider string `protobuf:"bytes,2,opt,name=provider,proto3" json:"provider,omitempty"`
+	// When its first message was appended, by the store's clock; unset without messages.
+	StartedAt *timestamppb.Timestamp `protobuf:"bytes,3,opt,name=started_at,json=startedAt,proto3" json:"started_at,omitempty"`
+	// When its last message was, likewise.
+	UpdatedAt *timestamppb.Timestamp `protobuf:"bytes,4,opt,name=updated_at,json=updatedAt,proto3" json:"updated_at,omitempty"`
+	// How many events it has in all.
+	EventsTotal int32 `protobuf:"varint,5,opt,name=events_total,json=eventsTotal,proto3" json:"events_total,omitempty"`
+	// Those of this page, in their order. The calls of which no message tells come last.
+	Events []*ConversationEvent `protobuf:"bytes,6,rep,name=events,proto3" json:"events,omitempty"`
+	// Where the next page begins; 0 after the last.
+	NextEvent int32 `protobuf:"varint,7,opt,name=next_event,json=nextEvent,proto3" json:"next_event,omitempty"`
+	// The event of the first error that was not recovered from, counted from 0; -1 where
+	// there is none.
+	FirstUnrecovered int32 `protobuf:"varint,8,opt,name=first_unrecovered,json=firstUnrecovered,proto3" json:"first_unrecovered,omitempty"`
+	// Its calls, and what became of its errors.
+	Counts *ErrorCounts `protobuf:"bytes,9,opt,name=counts,proto3" json:"counts,omitempty"`
+	// Records of calls that are not told, because there are more than 10,000.
+	MoreCalls bool `protobuf:"varint,10,opt,name=more_calls,json=moreCalls,proto3" json:"more_calls,omitempty"`
+	// How long a record is kept after its last change (the setting retention). Of older
+	// calls only what the messages say is known.
+	RecordsKept   *durationpb.Duration `protobuf:"bytes,11,opt,name=records_kept,json=recordsKept,proto3" json:"records_kept,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ShowConversationResponse) Reset() {
+	*x = ShowConversationResponse{}
+	mi := &file_sidecall_v1_operator_service_proto_msgTypes[19]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ShowConversationResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ShowConversationResponse) ProtoMessage() {}
+
+func (x *ShowConversationResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_sidecall_v1_operator_service_proto_msgTypes[19]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ShowConversationResponse.ProtoReflect.Descriptor instead.
+func (*ShowConversationResponse) Descriptor() ([]byte, []int) {
+	return file_sidecall_v1_operator_service_proto_rawDescGZIP(), []int{19}
+}
+
+func (x *ShowConversationResponse) GetMessages() int64 {
+	if x != nil {
+		return x.Messages
+	}
+	return 0
+}
+
+func (x *ShowConversationResponse) GetProvider() string {
+	if x != nil {
+		return x.Provider
+	}
+	return ""
+}
+
+func (x *ShowConversationResponse) GetStartedAt() *timestamppb.Timestamp {
+	if x != nil {
+		return x.StartedAt
+	}
+	return nil
+}
+
+func (x *ShowConversationResponse) GetUpdatedAt() *timestamppb.Timestamp {
+	if x != nil {
+		return x.UpdatedAt
+	}
+	return nil
+}
+
+func (x *ShowConversationResponse) GetEventsTotal() int32 {
+	if x != nil {
+		return x.EventsTotal
+	}
+	return 0
+}
+
+func (x *ShowConversationResponse) GetEvents() []*ConversationEvent {
+	if x != nil {
+		return x.Events
+	}
+	return nil
+}
+
+func (x *ShowConversationResponse) GetNextEvent() int32 {
+	if x != nil {
+		return x.NextEvent
+	}
+	return 0
+}
+
+func (x *ShowConversationResponse) GetFirstUnrecovered() int32 {
+	if x != nil {
+		return x.FirstUnrecovered
+	}
+	return 0
+}
+
+func (x *ShowConversationResponse) GetCounts() *ErrorCounts {
+	if x != nil {
+		return x.Counts
+	}
+	return nil
+}
+
+func (x *ShowConversationResponse) GetMoreCalls() bool {
+	if x != nil {
+		return x.MoreCalls
+	}
+	return false
+}
+
+func (x *ShowConversationResponse) GetRecordsKept() *durationpb.Duration {
+	if x != nil {
+		return x.RecordsKept
+	}
+	return nil
+}
+
+// ConversationEvent is one thing that happened in a conversation: a text, or a call.
+type ConversationEvent struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Who it is of.
+	Kind ConversationEventKind `protobuf:"varint,1,opt,name=kind,proto3,enum=sidecall.v1.ConversationEventKind" json:"kind,omitempty"`
+	// The prompt that it belongs to, counted from 1. A message of the user's begins one;
+	// one that stands beside results does not.
+	Prompt int32 `protobuf:"varint,2,opt,name=prompt,proto3" json:"prompt,omitempty"`
+	// The prompt_id with which the calls of the prompt were made; empty where it is not
+	// known.
+	PromptId string `protobuf:"bytes,3,opt,name=prompt_id,json=promptId,proto3" json:"prompt_id,omitempty"`
+	// No message tells of the prompt, only the records of its calls.
+	Unappended bool `protobuf:"varint,4,opt,name=unappended,proto3" json:"unappended,omitempty"`
+	// The message that it stands in, counted from 0; -1 for none.
+	Message int64 `protobuf:"varint,5,opt,name=message,proto3" json:"message,omitempty"`
+	// What was said, at most 500 characters; with UNREADABLE why it cannot be read.
+	Text string `protobuf:"bytes,6,opt,name=text,proto3" json:"text,omitempty"`
+	// With CALL only.
+	Call          *ConversationCall `protobuf:"bytes,7,opt,name=call,proto3" json:"call,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ConversationEvent) Reset() {
+	*x = ConversationEvent{}
+	mi := &file_sidecall_v1_operator_service_proto_msgTypes[20]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ConversationEvent) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ConversationEvent) ProtoMessage() {}
+
+func (x *ConversationEvent) ProtoReflect() protoreflect.Message {
+	mi := &file_sidecall_v1_operator_service_proto_msgTypes[20]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ConversationEvent.ProtoReflect.Descriptor instead.
+func (*ConversationEvent) Descriptor() ([]byte, []int) {
+	return file_sidecall_v1_operator_service_proto_rawDescGZIP(), []int{20}
+}
+
+func (x *ConversationEvent) GetKind() ConversationEventKind {
+	if x != nil {
+		return x.Kind
+	}
+	return ConversationEventKind_CONVERSATION_EVENT_KIND_UNSPECIFIED
+}
+
+func (x *ConversationEvent) GetPrompt() int32 {
+	if x != nil {
+		return x.Prompt
+	}
+	return 0
+}
+
+func (x *ConversationEvent) GetPromptId() string {
+	if x != nil {
+		return x.PromptId
+	}
+	return ""
+}
+
+func (x *ConversationEvent) GetUnappended() bool {
+	if x != nil {
+		return x.Unappended
+	}
+	return false
+}
+
+func (x *ConversationEvent) GetMessage() int64 {
+	if x != nil {
+		return x.Message
+	}
+	return 0
+}
+
+func (x *ConversationEvent) GetText() string {
+	if x != nil {
+		return x.Text
+	}
+	return ""
+}
+
+func (x *ConversationEvent) GetCall() *ConversationCall {
+	if x != nil {
+		return x.Call
+	}
+	return nil
+}
+
+// ConversationCall is a call of a conversation.
+type ConversationCall struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The call's own id.
+	ToolUseId string `protobuf:"bytes,1,opt,name=tool_use_id,json=toolUseId,proto3" json:"tool_use_id,omitempty"`
+	// As it was sent with the call; may be empty.
+	TurnId string `protobuf:"bytes,2,opt,name=turn_id,json=turnId,proto3" json:"turn_id,omitempty"`
+	// The tool that the model named.
+	ToolName string `protobuf:"bytes,3,opt,name=tool_name,json=toolName,proto3" json:"tool_name,omitempty"`
+	// Its arguments, at most 8 KiB of them, with (redacted) in the place of what is
+	// sensitive; of a tool that there is no more in the place of every value.
+	ArgumentsJson string `protobuf:"bytes,4,opt,name=arguments_json,json=argumentsJson,proto3" json:"arguments_json,omitempty"`
+	// There are more of the arguments.
+	ArgumentsCut bool `protobuf:"varint,5,opt,name=arguments_cut,json=argumentsCut,proto3" json:"arguments_cut,omitempty"`
+	// What is known of its record.
+	Record RecordKnown `protobuf:"varint,6,opt,name=record,proto3,enum=sidecall.v1.RecordKnown" json:"record,omitempty"`
+	// Its record, without the result; unset unless record is FOUND.
+	Execution *Execution `protobuf:"bytes,7,opt,name=execution,proto3" json:"execution,omitempty"`
+	// Why its record cannot be read; empty where it can.
+	Damage string `protobuf:"bytes,8,opt,name=damage,proto3" json:"damage,omitempty"`
+	// The conversation tells the model what came of it. Else text is what the record
+	// says; where it says nothing either, the text is empty.
+	Answered bool `protobuf:"varint,9,opt,name=answered,proto3" json:"answered,omitempty"`
+	// What the model was told: an error word for word (at most 16 KiB), of anything else
+	// the first 200 characters.
+	Text string `protobuf:"bytes,10,opt,name=text,proto3" json:"text,omitempty"`
+	// There is more of the text.
+	TextCut bool `protobuf:"varint,11,opt,name=text_cut,json=textCut,proto3" json:"text_cut,omitempty"`
+	// What there is to an error; unset for a call that worked.
+	Error         *ConversationError `protobuf:"bytes,12,opt,name=error,proto3" json:"error,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ConversationCall) Reset() {
+	*x = ConversationCall{}
+	mi := &file_sidecall_v1_operator_service_proto_msgTypes[21]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ConversationCall) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ConversationCall) ProtoMessage() {}
+
+func (x *ConversationCall) ProtoReflect() protoreflect.Message {
+	mi := &file_sidecall_v1_operator_service_proto_msgTypes[21]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ConversationCall.ProtoReflect.Descriptor instead.
+func (*ConversationCall) Descriptor() ([]byte, []int) {
+	return file_sidecall_v1_operator_service_proto_rawDescGZIP(), []int{21}
+}
+
+func (x *ConversationCall) GetToolUseId() string {
+	if x != nil {
+		return x.ToolUseId
+	}
+	return ""
+}
+
+func (x *ConversationCall) GetTurnId() string {
+	if x != nil {
+		return x.TurnId
+	}
+	return ""
+}
+
+func (x *ConversationCall) GetToolName() string {
+	if x != nil {
+		return x.ToolName
+	}
+	return ""
+}
+
+func (x *ConversationCall) GetArgumentsJson() string {
+	if x != nil {
+		return x.ArgumentsJson
+	}
+	return ""
+}
+
+func (x *ConversationCall) GetArgumentsCut() bool {
+	if x != nil {
+		return x.ArgumentsCut
+	}
+	return false
+}
+
+func (x *ConversationCall) GetRecord() RecordKnown {
+	if x != nil {
+		return x.Record
+	}
+	return RecordKnown_RECORD_KNOWN_UNSPECIFIED
+}
+
+func (x *ConversationCall) GetExecution() *Execution {
+	if x != nil {
+		return x.Execution
+	}
+	return nil
+}
+
+func (x *ConversationCall) GetDamage() string {
+	if x != nil {
+		return x.Damage
+	}
+	return ""
+}
+
+func (x *ConversationCall) GetAnswered() bool {
+	if x != nil {
+		return x.Answered
+	}
+	return false
+}
+
+func (x *ConversationCall) GetText() string {
+	if x != nil {
+		return x.Text
+	}
+	return ""
+}
+
+func (x *ConversationCall) GetTextCut() bool {
+	if x != nil {
+		return x.TextCut
+	}
+	return false
+}
+
+func (x *ConversationCall) GetError() *ConversationError {
+	if x != nil {
+		return x.Error
+	}
+	return nil
+}
+
+// ConversationError is an error that a model was told.
+type ConversationError struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Its code; empty for a text that does not have the five fields.
+	Code string `protobuf:"bytes,1,opt,name=code,proto3" json:"code,omitempty"`
+	// What became of it.
+	Fate ErrorFate `protobuf:"varint,2,opt,name=fate,proto3,enum=sidecall.v1.ErrorFate" json:"fate,omitempty"`
+	// The model was told the same of the same tool three times or more in this prompt, or
+	// the loop guard refused it.
+	Spun bool `protobuf:"varint,3,opt,name=spun,proto3" json:"spun,omitempty"`
+	// Why its text was of little help, as far as a program can tell, in words.
+	Vague []string `protobuf:"bytes,4,rep,name=vague,proto3" json:"vague,omitempty"`
+	// What the model said next, at most 500 characters.
+	NextText string `protobuf:"bytes,5,opt,name=next_text,json=nextText,proto3" json:"next_text,omitempty"`
+	// What it called next: the same tool if it did; empty for nothing.
+	NextTool string `protobuf:"bytes,6,opt,name=next_tool,json=nextTool,proto3" json:"next_tool,omitempty"`
+	// It made the same call again.
+	NextAgain bool `protobuf:"varint,7,opt,name=next_again,json=nextAgain,proto3" json:"next_again,omitempty"`
+	// How the arguments differ, where it called the same tool otherwise.
+	NextDifferences []string `protobuf:"bytes,8,rep,name=next_differences,json=nextDifferences,proto3" json:"next_differences,omitempty"`
+	// It did nothing more in this prompt, or has not yet.
+	NextNothing   bool `protobuf:"varint,9,opt,name=next_nothing,json=nextNothing,proto3" json:"next_nothing,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ConversationError) Reset() {
+	*x = ConversationError{}
+	mi := &file_sidecall_v1_operator_service_proto_msgTypes[22]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ConversationError) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ConversationError) ProtoMessage() {}
+
+func (x *ConversationError) ProtoReflect() protoreflect.Message {
+	mi := &file_sidecall_v1_operator_service_proto_msgTypes[22]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ConversationError.ProtoReflect.Descriptor instead.
+func (*ConversationError) Descriptor() ([]byte, []int) {
+	return file_sidecall_v1_operator_service_proto_rawDescGZIP(), []int{22}
+}
+
+func (x *ConversationError) GetCode() string {
+	if x != nil {
+		return x.Code
+	}
+	return ""
+}
+
+func (x *ConversationError) GetFate() ErrorFate {
+	if x != nil {
+		return x.Fate
+	}
+	return ErrorFate_ERROR_FATE_UNSPECIFIED
+}
+
+func (x *ConversationError) GetSpun() bool {
+	if x != nil {
+		return x.Spun
+	}
+	return false
+}
+
+func (x *ConversationError) GetVague() []string {
+	if x != nil {
+		return x.Vague
+	}
+	return nil
+}
+
+func (x *ConversationError) GetNextText() string {
+	if x != nil {
+		return x.NextText
+	}
+	return ""
+}
+
+func (x *ConversationError) GetNextTool() string {
+	if x != nil {
+		return x.NextTool
+	}
+	return ""
+}
+
+func (x *ConversationError) GetNextAgain() bool {
+	if x != nil {
+		return x.NextAgain
+	}
+	return false
+}
+
+func (x *ConversationError) GetNextDifferences() []string {
+	if x != nil {
+		return x.NextDifferences
+	}
+	return nil
+}
+
+func (x *ConversationError) GetNextNothing() bool {
+	if x != nil {
+		return x.NextNothing
+	}
+	return false
+}
+
+// ErrorCounts are of calls. Each error is one of recovered, gave_up and open.
+type ErrorCounts struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// All calls.
+	Calls int64 `protobuf:"varint,1,opt,name=calls,proto3" json:"calls,omitempty"`
+	// Those that the model was told an error of.
+	Errors int64 `protobuf:"varint,2,opt,name=errors,proto3" json:"errors,omitempty"`
+	// As in ErrorFate.
+	Recovered int64 `protobuf:"varint,3,opt,name=recovered,proto3" json:"recovered,omitempty"`
+	// As in ErrorFate.
+	GaveUp int64 `protobuf:"varint,4,opt,name=gave_up,json=gaveUp,proto3" json:"gave_up,omitempty"`
+	// As in ErrorFate.
+	Open int64 `protobuf:"varint,5,opt,name=open,proto3" json:"open,omitempty"`
+	// Those of the errors that spun.
+	Spun          int64 `protobuf:"varint,6,opt,name=spun,proto3" json:"spun,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ErrorCounts) Reset() {
+	*x = ErrorCounts{}
+	mi := &file_sidecall_v1_operator_service_proto_msgTypes[23]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ErrorCounts) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ErrorCounts) ProtoMessage() {}
+
+func (x *ErrorCounts) ProtoReflect() protoreflect.Message {
+	mi := &file_sidecall_v1_operator_service_proto_msgTypes[23]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ErrorCounts.ProtoReflect.Descriptor instead.
+func (*ErrorCounts) Descriptor() ([]byte, []int) {
+	return file_sidecall_v1_operator_service_proto_rawDescGZIP(), []int{23}
+}
+
+func (x *ErrorCounts) GetCalls() int64 {
+	if x != nil {
+		return x.Calls
+	}
+	return 0
+}
+
+func (x *ErrorCounts) GetErrors() int64 {
+	if x != nil {
+		return x.Errors
+	}
+	return 0
+}
+
+func (x *ErrorCounts) GetRecovered() int64 {
+	if x != nil {
+		return x.Recovered
+	}
+	return 0
+}
+
+func (x *ErrorCounts) GetGaveUp() int64 {
+	if x != nil {
+		return x.GaveUp
+	}
+	return 0
+}
+
+func (x *ErrorCounts) GetOpen() int64 {
+	if x != nil {
+		return x.Open
+	}
+	return 0
+}
+
+func (x *ErrorCounts) GetSpun() int64 {
+	if x != nil {
+		return x.Spun
+	}
+	return 0
+}
+
+// AuditConversationsRequest asks for an audit.
+type AuditConversationsRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Conversations that were appended to after this. Required.
+	Since *timestamppb.Timestamp `protobuf:"bytes,1,opt,name=since,proto3" json:"since,omitempty"`
+	// How many of them to read at most: 1 to 10,000. 0 means 50.
+	Sample int32 `protobuf:"varint,2,opt,name=sample,proto3" json:"sample,omitempty"`
+	// The same seed picks the same of the same conversations.
+	Seed int64 `protobuf:"varint,3,opt,name=seed,proto3" json:"seed,omitempty"`
+	// Count calls of this tool only; empty for all.
+	ToolName      string `protobuf:"bytes,4,opt,name=tool_name,json=toolName,proto3" json:"tool_name,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *AuditConversationsRequest) Reset() {
+	*x = AuditConversationsRequest{}
+	mi := &file_sidecall_v1_operator_service_proto_msgTypes[24]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *AuditConversationsRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*AuditConversationsRequest) ProtoMessage() {}
+
+func (x *AuditConversationsRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_sidecall_v1_operator_service_proto_msgTypes[24]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use AuditConversationsRequest.ProtoReflect.Descriptor instead.
+func (*AuditConversationsRequest) Descriptor() ([]byte, []int) {
+	return file_sidecall_v1_operator_service_proto_rawDescGZIP(), []int{24}
+}
+
+func (x *AuditConversationsRequest) GetSince() *timestamppb.Timestamp {
+	if x != nil {
+		return x.Since
+	}
+	return nil
+}
+
+func (x *AuditConversationsRequest) GetSample() int32 {
+	if x != nil {
+		return x.Sample
+	}
+	return 0
+}
+
+func (x *AuditConversationsRequest) GetSeed() int64 {
+	if x != nil {
+		return x.Seed
+	}
+	return 0
+}
+
+func (x *AuditConversationsRequest) GetToolName() string {
+	if x != nil {
+		return x.ToolName
+	}
+	return ""
+}
+
+// AuditConversationsResponse is what became of errors in a sample.
+type AuditConversationsResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// How many conversations were appended to since then.
+	Found int64 `protobuf:"varint,1,opt,name=found,proto3" json:"found,omitempty"`
+	// How many of them are counted here.
+	Sampled int64 `protobuf:"varint,2,opt,name=sampled,proto3" json:"sampled,omitempty"`
+	// Those of the sample that cannot be read, or were gone meanwhile, and those of the
+	// listing whose time cannot be read.
+	Unreadable int64 `protobuf:"varint,3,opt,name=unreadable,proto3" json:"unreadable,omitempty"`
+	// The prompts of the sample that have calls that are counted.
+	Prompts int64 `protobuf:"varint,4,opt,name=prompts,proto3" json:"prompts,omitempty"`
+	// All calls that are counted.
+	Counts *ErrorCounts `protobuf:"bytes,5,opt,name=counts,proto3" json:"counts,omitempty"`
+	// The calls that have a record.
+	Recorded int64 `protobuf:"varint,6,opt,name=recorded,proto3" json:"recorded,omitempty"`
+	// The calls whose record is forgotten.
+	Forgotten int64 `protobuf:"varint,7,opt,name=forgotten,proto3" json:"forgotten,omitempty"`
+	// The calls without any, as in RECORD_KNOWN_UNSPECIFIED.
+	Unrecorded int64 `protobuf:"varint,8,opt,name=unrecorded,proto3" json:"unrecorded,omitempty"`
+	// By tool, the worst first; at most 200 of them.
+	Tools []*AuditedTool `protobuf:"bytes,9,rep,name=tools,proto3" json:"tools,omitempty"`
+	// By error text, the worst first; at most 200 of them.
+	Messages []*AuditedMessage `protobuf:"bytes,10,rep,name=messages,proto3" json:"messages,omitempty"`
+	// How many more tools there are.
+	ToolsLeft int32 `protobuf:"varint,11,opt,name=tools_left,json=toolsLeft,proto3" json:"tools_left,omitempty"`
+	// How many more texts there are.
+	MessagesLeft int32 `protobuf:"varint,12,opt,name=messages_left,json=messagesLeft,proto3" json:"messages_left,omitempty"`
+	// How long a record is kept after its last change (the setting retention).
+	RecordsKept *durationpb.Duration `protobuf:"bytes,13,opt,name=records_kept,json=recordsKept,proto3" json:"records_kept,omitempty"`
+	// How long a conversation is kept after its last message (conversations.ttl).
+	ConversationsKept *durationpb.Duration `protobuf:"bytes,14,opt,name=conversations_kept,json=conversationsKept,proto3" json:"conversations_kept,omitempty"`
+	unknownFields     protoimpl.UnknownFields
+	sizeCache         protoimpl.SizeCache
+}
+
+func (x *AuditConversationsResponse) Reset() {
+	*x = AuditConversationsResponse{}
+	mi := &file_sidecall_v1_operator_service_proto_msgTypes[25]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *AuditConversationsResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*AuditConversationsResponse) ProtoMessage() {}
+
+func (x *AuditConversationsResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_sidecall_v1_operator_service_proto_msgTypes[25]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use AuditConversationsResponse.ProtoReflect.Descriptor instead.
+func (*AuditConversationsResponse) Descriptor() ([]byte, []int) {
+	return file_sidecall_v1_operator_service_proto_rawDescGZIP(), []int{25}
+}
+
+func (x *AuditConversationsResponse) GetFound() int64 {
+	if x != nil {
+		return x.Found
+	}
+	return 0
+}
+
+func (x *AuditConversationsResponse) GetSampled() int64 {
+	if x != nil {
+		return x.Sampled
+	}
+	return 0
+}
+
+func (x *AuditConversationsResponse) GetUnreadable() int64 {
+	if x != nil {
+		return x.Unreadable
+	}
+	return 0
+}
+
+func (x *AuditConversationsResponse) GetPrompts() int64 {
+	if x != nil {
+		return x.Prompts
+	}
+	return 0
+}
+
+func (x *AuditConversationsResponse) GetCounts() *ErrorCounts {
+	if x != nil {
+		return x.Counts
+	}
+	return nil
+}
+
+func (x *AuditConversationsResponse) GetRecorded() int64 {
+	if x != nil {
+		return x.Recorded
+	}
+	return 0
+}
+
+func (x *AuditConversationsResponse) GetForgotten() int64 {
+	if x != nil {
+		return x.Forgotten
+	}
+	return 0
+}
+
+func (x *AuditConversationsResponse) GetUnrecorded() int64 {
+	if x != nil {
+		return x.Unrecorded
+	}
+	return 0
+}
+
+func (x *AuditConversationsResponse) GetTools() []*AuditedTool {
+	if x != nil {
+		return x.Tools
+	}
+	return nil
+}
+
+func (x *AuditConversationsResponse) GetMessages() []*AuditedMessage {
+	if x != nil {
+		return x.Messages
+	}
+	return nil
+}
+
+func (x *AuditConversationsResponse) GetToolsLeft() int32 {
+	if x != nil {
+		return x.ToolsLeft
+	}
+	return 0
+}
+
+func (x *AuditConversationsResponse) GetMessagesLeft() int32 {
+	if x != nil {
+		return x.MessagesLeft
+	}
+	return 0
+}
+
+func (x *AuditConversationsResponse) GetRecordsKept() *durationpb.Duration {
+	if x != nil {
+		return x.RecordsKept
+	}
+	return nil
+}
+
+func (x *AuditConversationsResponse) GetConversationsKept() *durationpb.Duration {
+	if x != nil {
+		return x.ConversationsKept
+	}
+	return nil
+}
+
+// AuditedTool are the calls of a tool.
+type AuditedTool struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Its name.
+	ToolName string `protobuf:"bytes,1,opt,name=tool_name,json=toolName,proto3" json:"tool_name,omitempty"`
+	// Its calls, and what became of its errors.
+	Counts        *ErrorCounts `protobuf:"bytes,2,opt,name=counts,proto3" json:"counts,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *AuditedTool) Reset() {
+	*x = AuditedTool{}
+	mi := &file_sidecall_v1_operator_service_proto_msgTypes[26]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *AuditedTool) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*AuditedTool) ProtoMessage() {}
+
+func (x *AuditedTool) ProtoReflect() protoreflect.Message {
+	mi := &file_sidecall_v1_operator_service_proto_msgTypes[26]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use AuditedTool.ProtoReflect.Descriptor instead.
+func (*AuditedTool) Descriptor() ([]byte, []int) {
+	return file_sidecall_v1_operator_service_proto_rawDescGZIP(), []int{26}
+}
+
+func (x *AuditedTool) GetToolName() string {
+	if x != nil {
+		return x.ToolName
+	}
+	return ""
+}
+
+func (x *AuditedTool) GetCounts() *ErrorCounts {
+	if x != nil {
+		return x.Counts
+	}
+	return nil
+}
+
+// AuditedMessage are the errors of a tool with one text. Texts that differ only in words
+// with digits, in the hint and, of arguments that are wrong, in what was received, are one.
+type AuditedMessage struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The tool.
+	ToolName string `protobuf:"bytes,1,opt,name=tool_name,json=toolName,proto3" json:"tool_name,omitempty"`
+	// Its code; empty for a text that does not have the five fields.
+	Code string `protobuf:"bytes,2,opt,name=code,proto3" json:"code,omitempty"`
+	// The first of them, word for word; at most 2,000 characters.
+	Example string `protobuf:"bytes,3,opt,name=example,proto3" json:"example,omitempty"`
+	// What became of them.
+	Counts *ErrorCounts `protobuf:"bytes,4,opt,name=counts,proto3" json:"counts,omitempty"`
+	// As in ConversationError, of any of them.
+	Vague []string `protobuf:"bytes,5,rep,name=vague,proto3" json:"vague,omitempty"`
+	// Some of the conversations that it stands in.
+	ConversationIds []string `protobuf:"bytes,6,rep,name=conversation_ids,json=conversationIds,proto3" json:"conversation_ids,omitempty"`
+	unknownFields   protoimpl.UnknownFields
+	sizeCache       protoimpl.SizeCache
+}
+
+func (x *AuditedMessage) Reset() {
+	*x = AuditedMessage{}
+	mi := &file_sidecall_v1_operator_service_proto_msgTypes[27]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *AuditedMessage) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*AuditedMessage) ProtoMessage() {}
+
+func (x *AuditedMessage) ProtoReflect() protoreflect.Message {
+	mi := &file_sidecall_v1_operator_service_proto_msgTypes[27]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use AuditedMessage.ProtoReflect.Descriptor instead.
+func (*AuditedMessage) Descriptor() ([]byte, []int) {
+	return file_sidecall_v1_operator_service_proto_rawDescGZIP(), []int{27}
+}
+
+func (x *AuditedMessage) GetToolName() string {
+	if x != nil {
+		return x.ToolName
+	}
+	return ""
+}
+
+func (x *AuditedMessage) GetCode() string {
+	if x != nil {
+		return x.Code
+	}
+	return ""
+}
+
+func (x *AuditedMessage) GetExample() string {
+	if x != nil {
+		return x.Example
+	}
+	return ""
+}
+
+func (x *AuditedMessage) GetCounts() *ErrorCounts {
+	if x != nil {
+		return x.Counts
+	}
+	return nil
+}
+
+func (x *AuditedMessage) GetVague() []string {
+	if x != nil {
+		return x.Vague
+	}
+	return nil
+}
+
+func (x *AuditedMessage) GetConversationIds() []string {
+	if x != nil {
+		return x.ConversationIds
+	}
+	return nil
+}
+
 var File_sidecall_v1_operator_service_proto protoreflect.FileDescriptor
 
 const file_sidecall_v1_operator_service_proto_rawDesc = "" +
@@ -1934,7 +3144,106 @@ const file_sidecall_v1_operator_service_proto_rawDesc = "" +
 	"\fnot_undoable\x18\a \x01(\tR\vnotUndoable\x1a9\n" +
 	"\vLabelsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01*\x89\x01\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"a\n" +
+	"\x17ShowConversationRequest\x12'\n" +
+	"\x0fconversation_id\x18\x01 \x01(\tR\x0econversationId\x12\x1d\n" +
+	"\n" +
+	"from_event\x18\x02 \x01(\x05R\tfromEvent\"\xfe\x03\n" +
+	"\x18ShowConversationResponse\x12\x1a\n" +
+	"\bmessages\x18\x01 \x01(\x03R\bmessages\x12\x1a\n" +
+	"\bprovider\x18\x02 \x01(\tR\bprovider\x129\n" +
+	"\n" +
+	"started_at\x18\x03 \x01(\v2\x1a.google.protobuf.TimestampR\tstartedAt\x129\n" +
+	"\n" +
+	"updated_at\x18\x04 \x01(\v2\x1a.google.protobuf.TimestampR\tupdatedAt\x12!\n" +
+	"\fevents_total\x18\x05 \x01(\x05R\veventsTotal\x126\n" +
+	"\x06events\x18\x06 \x03(\v2\x1e.sidecall.v1.ConversationEventR\x06events\x12\x1d\n" +
+	"\n" +
+	"next_event\x18\a \x01(\x05R\tnextEvent\x12+\n" +
+	"\x11first_unrecovered\x18\b \x01(\x05R\x10firstUnrecovered\x120\n" +
+	"\x06counts\x18\t \x01(\v2\x18.sidecall.v1.ErrorCountsR\x06counts\x12\x1d\n" +
+	"\n" +
+	"more_calls\x18\n" +
+	" \x01(\bR\tmoreCalls\x12<\n" +
+	"\frecords_kept\x18\v \x01(\v2\x19.google.protobuf.DurationR\vrecordsKept\"\x81\x02\n" +
+	"\x11ConversationEvent\x126\n" +
+	"\x04kind\x18\x01 \x01(\x0e2\".sidecall.v1.ConversationEventKindR\x04kind\x12\x16\n" +
+	"\x06prompt\x18\x02 \x01(\x05R\x06prompt\x12\x1b\n" +
+	"\tprompt_id\x18\x03 \x01(\tR\bpromptId\x12\x1e\n" +
+	"\n" +
+	"unappended\x18\x04 \x01(\bR\n" +
+	"unappended\x12\x18\n" +
+	"\amessage\x18\x05 \x01(\x03R\amessage\x12\x12\n" +
+	"\x04text\x18\x06 \x01(\tR\x04text\x121\n" +
+	"\x04call\x18\a \x01(\v2\x1d.sidecall.v1.ConversationCallR\x04call\"\xb5\x03\n" +
+	"\x10ConversationCall\x12\x1e\n" +
+	"\vtool_use_id\x18\x01 \x01(\tR\ttoolUseId\x12\x17\n" +
+	"\aturn_id\x18\x02 \x01(\tR\x06turnId\x12\x1b\n" +
+	"\ttool_name\x18\x03 \x01(\tR\btoolName\x12%\n" +
+	"\x0earguments_json\x18\x04 \x01(\tR\rargumentsJson\x12#\n" +
+	"\rarguments_cut\x18\x05 \x01(\bR\fargumentsCut\x120\n" +
+	"\x06record\x18\x06 \x01(\x0e2\x18.sidecall.v1.RecordKnownR\x06record\x124\n" +
+	"\texecution\x18\a \x01(\v2\x16.sidecall.v1.ExecutionR\texecution\x12\x16\n" +
+	"\x06damage\x18\b \x01(\tR\x06damage\x12\x1a\n" +
+	"\banswered\x18\t \x01(\bR\banswered\x12\x12\n" +
+	"\x04text\x18\n" +
+	" \x01(\tR\x04text\x12\x19\n" +
+	"\btext_cut\x18\v \x01(\bR\atextCut\x124\n" +
+	"\x05error\x18\f \x01(\v2\x1e.sidecall.v1.ConversationErrorR\x05error\"\xa4\x02\n" +
+	"\x11ConversationError\x12\x12\n" +
+	"\x04code\x18\x01 \x01(\tR\x04code\x12*\n" +
+	"\x04fate\x18\x02 \x01(\x0e2\x16.sidecall.v1.ErrorFateR\x04fate\x12\x12\n" +
+	"\x04spun\x18\x03 \x01(\bR\x04spun\x12\x14\n" +
+	"\x05vague\x18\x04 \x03(\tR\x05vague\x12\x1b\n" +
+	"\tnext_text\x18\x05 \x01(\tR\bnextText\x12\x1b\n" +
+	"\tnext_tool\x18\x06 \x01(\tR\bnextTool\x12\x1d\n" +
+	"\n" +
+	"next_again\x18\a \x01(\bR\tnextAgain\x12)\n" +
+	"\x10next_differences\x18\b \x03(\tR\x0fnextDifferences\x12!\n" +
+	"\fnext_nothing\x18\t \x01(\bR\vnextNothing\"\x9a\x01\n" +
+	"\vErrorCounts\x12\x14\n" +
+	"\x05calls\x18\x01 \x01(\x03R\x05calls\x12\x16\n" +
+	"\x06errors\x18\x02 \x01(\x03R\x06errors\x12\x1c\n" +
+	"\trecovered\x18\x03 \x01(\x03R\trecovered\x12\x17\n" +
+	"\agave_up\x18\x04 \x01(\x03R\x06gaveUp\x12\x12\n" +
+	"\x04open\x18\x05 \x01(\x03R\x04open\x12\x12\n" +
+	"\x04spun\x18\x06 \x01(\x03R\x04spun\"\x96\x01\n" +
+	"\x19AuditConversationsRequest\x120\n" +
+	"\x05since\x18\x01 \x01(\v2\x1a.google.protobuf.TimestampR\x05since\x12\x16\n" +
+	"\x06sample\x18\x02 \x01(\x05R\x06sample\x12\x12\n" +
+	"\x04seed\x18\x03 \x01(\x03R\x04seed\x12\x1b\n" +
+	"\ttool_name\x18\x04 \x01(\tR\btoolName\"\xc7\x04\n" +
+	"\x1aAuditConversationsResponse\x12\x14\n" +
+	"\x05found\x18\x01 \x01(\x03R\x05found\x12\x18\n" +
+	"\asampled\x18\x02 \x01(\x03R\asampled\x12\x1e\n" +
+	"\n" +
+	"unreadable\x18\x03 \x01(\x03R\n" +
+	"unreadable\x12\x18\n" +
+	"\aprompts\x18\x04 \x01(\x03R\aprompts\x120\n" +
+	"\x06counts\x18\x05 \x01(\v2\x18.sidecall.v1.ErrorCountsR\x06counts\x12\x1a\n" +
+	"\brecorded\x18\x06 \x01(\x03R\brecorded\x12\x1c\n" +
+	"\tforgotten\x18\a \x01(\x03R\tforgotten\x12\x1e\n" +
+	"\n" +
+	"unrecorded\x18\b \x01(\x03R\n" +
+	"unrecorded\x12.\n" +
+	"\x05tools\x18\t \x03(\v2\x18.sidecall.v1.AuditedToolR\x05tools\x127\n" +
+	"\bmessages\x18\n" +
+	" \x03(\v2\x1b.sidecall.v1.AuditedMessageR\bmessages\x12\x1d\n" +
+	"\n" +
+	"tools_left\x18\v \x01(\x05R\ttoolsLeft\x12#\n" +
+	"\rmessages_left\x18\f \x01(\x05R\fmessagesLeft\x12<\n" +
+	"\frecords_kept\x18\r \x01(\v2\x19.google.protobuf.DurationR\vrecordsKept\x12H\n" +
+	"\x12conversations_kept\x18\x0e \x01(\v2\x19.google.protobuf.DurationR\x11conversationsKept\"\\\n" +
+	"\vAuditedTool\x12\x1b\n" +
+	"\ttool_name\x18\x01 \x01(\tR\btoolName\x120\n" +
+	"\x06counts\x18\x02 \x01(\v2\x18.sidecall.v1.ErrorCountsR\x06counts\"\xce\x01\n" +
+	"\x0eAuditedMessage\x12\x1b\n" +
+	"\ttool_name\x18\x01 \x01(\tR\btoolName\x12\x12\n" +
+	"\x04code\x18\x02 \x01(\tR\x04code\x12\x18\n" +
+	"\aexample\x18\x03 \x01(\tR\aexample\x120\n" +
+	"\x06counts\x18\x04 \x01(\v2\x18.sidecall.v1.ErrorCountsR\x06counts\x12\x14\n" +
+	"\x05vague\x18\x05 \x03(\tR\x05vague\x12)\n" +
+	"\x10conversation_ids\x18\x06 \x03(\tR\x0fconversationIds*\x89\x01\n" +
 	"\aVerdict\x12\x17\n" +
 	"\x13VERDICT_UNSPECIFIED\x10\x00\x12\x0f\n" +
 	"\vVERDICT_RAN\x10\x01\x12\x13\n" +
@@ -1947,14 +3256,31 @@ const file_sidecall_v1_operator_service_proto_rawDesc = "" +
 	"!VERIFICATION_VERDICT_INCONCLUSIVE\x10\x01\x12\x1d\n" +
 	"\x19VERIFICATION_VERDICT_DONE\x10\x02\x12 \n" +
 	"\x1cVERIFICATION_VERDICT_NOT_RUN\x10\x03\x12\"\n" +
-	"\x1eVERIFICATION_VERDICT_TOO_EARLY\x10\x042\x98\x04\n" +
+	"\x1eVERIFICATION_VERDICT_TOO_EARLY\x10\x04*\xcf\x01\n" +
+	"\x15ConversationEventKind\x12'\n" +
+	"#CONVERSATION_EVENT_KIND_UNSPECIFIED\x10\x00\x12 \n" +
+	"\x1cCONVERSATION_EVENT_KIND_USER\x10\x01\x12!\n" +
+	"\x1dCONVERSATION_EVENT_KIND_MODEL\x10\x02\x12 \n" +
+	"\x1cCONVERSATION_EVENT_KIND_CALL\x10\x03\x12&\n" +
+	"\"CONVERSATION_EVENT_KIND_UNREADABLE\x10\x04*_\n" +
+	"\vRecordKnown\x12\x1c\n" +
+	"\x18RECORD_KNOWN_UNSPECIFIED\x10\x00\x12\x16\n" +
+	"\x12RECORD_KNOWN_FOUND\x10\x01\x12\x1a\n" +
+	"\x16RECORD_KNOWN_FORGOTTEN\x10\x02*n\n" +
+	"\tErrorFate\x12\x1a\n" +
+	"\x16ERROR_FATE_UNSPECIFIED\x10\x00\x12\x18\n" +
+	"\x14ERROR_FATE_RECOVERED\x10\x01\x12\x16\n" +
+	"\x12ERROR_FATE_GAVE_UP\x10\x02\x12\x13\n" +
+	"\x0fERROR_FATE_OPEN\x10\x032\xe0\x05\n" +
 	"\x0fOperatorService\x12P\n" +
 	"\vListUnknown\x12\x1f.sidecall.v1.ListUnknownRequest\x1a .sidecall.v1.ListUnknownResponse\x12_\n" +
 	"\x10ResolveExecution\x12$.sidecall.v1.ResolveExecutionRequest\x1a%.sidecall.v1.ResolveExecutionResponse\x12Y\n" +
 	"\x0eFindExecutions\x12\".sidecall.v1.FindExecutionsRequest\x1a#.sidecall.v1.FindExecutionsResponse\x12G\n" +
 	"\bPlanUndo\x12\x1c.sidecall.v1.PlanUndoRequest\x1a\x1d.sidecall.v1.PlanUndoResponse\x12P\n" +
 	"\vGetOverview\x12\x1f.sidecall.v1.GetOverviewRequest\x1a .sidecall.v1.GetOverviewResponse\x12\\\n" +
-	"\x0fVerifyExecution\x12#.sidecall.v1.VerifyExecutionRequest\x1a$.sidecall.v1.VerifyExecutionResponseB;Z9github.com/sidecall/sidecall/proto/sidecall/v1;sidecallv1b\x06proto3"
+	"\x0fVerifyExecution\x12#.sidecall.v1.VerifyExecutionRequest\x1a$.sidecall.v1.VerifyExecutionResponse\x12_\n" +
+	"\x10ShowConversation\x12$.sidecall.v1.ShowConversationRequest\x1a%.sidecall.v1.ShowConversationResponse\x12e\n" +
+	"\x12AuditConversations\x12&.sidecall.v1.AuditConversationsRequest\x1a'.sidecall.v1.AuditConversationsResponseB;Z9github.com/sidecall/sidecall/proto/sidecall/v1;sidecallv1b\x06proto3"
 
 var (
 	file_sidecall_v1_operator_service_proto_rawDescOnce sync.Once
@@ -1968,86 +3294,122 @@ func file_sidecall_v1_operator_service_proto_rawDescGZIP() []byte {
 	return file_sidecall_v1_operator_service_proto_rawDescData
 }
 
-var file_sidecall_v1_operator_service_proto_enumTypes = make([]protoimpl.EnumInfo, 2)
-var file_sidecall_v1_operator_service_proto_msgTypes = make([]protoimpl.MessageInfo, 19)
+var file_sidecall_v1_operator_service_proto_enumTypes = make([]protoimpl.EnumInfo, 5)
+var file_sidecall_v1_operator_service_proto_msgTypes = make([]protoimpl.MessageInfo, 29)
 var file_sidecall_v1_operator_service_proto_goTypes = []any{
-	(Verdict)(0),                     // 0: sidecall.v1.Verdict
-	(VerificationVerdict)(0),         // 1: sidecall.v1.VerificationVerdict
-	(*ListUnknownRequest)(nil),       // 2: sidecall.v1.ListUnknownRequest
-	(*ListUnknownResponse)(nil),      // 3: sidecall.v1.ListUnknownResponse
-	(*UnknownExecution)(nil),         // 4: sidecall.v1.UnknownExecution
-	(*FindExecutionsRequest)(nil),    // 5: sidecall.v1.FindExecutionsRequest
-	(*FindExecutionsResponse)(nil),   // 6: sidecall.v1.FindExecutionsResponse
-	(*FoundExecution)(nil),           // 7: sidecall.v1.FoundExecution
-	(*PlanUndoRequest)(nil),          // 8: sidecall.v1.PlanUndoRequest
-	(*PlanUndoResponse)(nil),         // 9: sidecall.v1.PlanUndoResponse
-	(*GetOverviewRequest)(nil),       // 10: sidecall.v1.GetOverviewRequest
-	(*GetOverviewResponse)(nil),      // 11: sidecall.v1.GetOverviewResponse
-	(*LoopNumbers)(nil),              // 12: sidecall.v1.LoopNumbers
-	(*ToolOverview)(nil),             // 13: sidecall.v1.ToolOverview
-	(*ErrorText)(nil),                // 14: sidecall.v1.ErrorText
-	(*ResolveExecutionRequest)(nil),  // 15: sidecall.v1.ResolveExecutionRequest
-	(*ResolveExecutionResponse)(nil), // 16: sidecall.v1.ResolveExecutionResponse
-	(*VerifyExecutionRequest)(nil),   // 17: sidecall.v1.VerifyExecutionRequest
-	(*VerifyExecutionResponse)(nil),  // 18: sidecall.v1.VerifyExecutionResponse
-	(*CallDetails)(nil),              // 19: sidecall.v1.CallDetails
-	nil,                              // 20: sidecall.v1.CallDetails.LabelsEntry
-	(*Execution)(nil),                // 21: sidecall.v1.Execution
-	(*ToolError)(nil),                // 22: sidecall.v1.ToolError
-	(*timestamppb.Timestamp)(nil),    // 23: google.protobuf.Timestamp
-	(*CommittedEffect)(nil),          // 24: sidecall.v1.CommittedEffect
-	(Effect)(0),                      // 25: sidecall.v1.Effect
-	(*durationpb.Duration)(nil),      // 26: google.protobuf.Duration
-	(ExecutionState)(0),              // 27: sidecall.v1.ExecutionState
-	(*ExecuteToolResponse)(nil),      // 28: sidecall.v1.ExecuteToolResponse
-	(*PlannedCall)(nil),              // 29: sidecall.v1.PlannedCall
+	(Verdict)(0),                       // 0: sidecall.v1.Verdict
+	(VerificationVerdict)(0),           // 1: sidecall.v1.VerificationVerdict
+	(ConversationEventKind)(0),         // 2: sidecall.v1.ConversationEventKind
+	(RecordKnown)(0),                   // 3: sidecall.v1.RecordKnown
+	(ErrorFate)(0),                     // 4: sidecall.v1.ErrorFate
+	(*ListUnknownRequest)(nil),         // 5: sidecall.v1.ListUnknownRequest
+	(*ListUnknownResponse)(nil),        // 6: sidecall.v1.ListUnknownResponse
+	(*UnknownExecution)(nil),           // 7: sidecall.v1.UnknownExecution
+	(*FindExecutionsRequest)(nil),      // 8: sidecall.v1.FindExecutionsRequest
+	(*FindExecutionsResponse)(nil),     // 9: sidecall.v1.FindExecutionsResponse
+	(*FoundExecution)(nil),             // 10: sidecall.v1.FoundExecution
+	(*PlanUndoRequest)(nil),            // 11: sidecall.v1.PlanUndoRequest
+	(*PlanUndoResponse)(nil),           // 12: sidecall.v1.PlanUndoResponse
+	(*GetOverviewRequest)(nil),         // 13: sidecall.v1.GetOverviewRequest
+	(*GetOverviewResponse)(nil),        // 14: sidecall.v1.GetOverviewResponse
+	(*LoopNumbers)(nil),                // 15: sidecall.v1.LoopNumbers
+	(*ToolOverview)(nil),               // 16: sidecall.v1.ToolOverview
+	(*ErrorText)(nil),                  // 17: sidecall.v1.ErrorText
+	(*ResolveExecutionRequest)(nil),    // 18: sidecall.v1.ResolveExecutionRequest
+	(*ResolveExecutionResponse)(nil),   // 19: sidecall.v1.ResolveExecutionResponse
+	(*VerifyExecutionRequest)(nil),     // 20: sidecall.v1.VerifyExecutionRequest
+	(*VerifyExecutionResponse)(nil),    // 21: sidecall.v1.VerifyExecutionResponse
+	(*CallDetails)(nil),                // 22: sidecall.v1.CallDetails
+	(*ShowConversationRequest)(nil),    // 23: sidecall.v1.ShowConversationRequest
+	(*ShowConversationResponse)(nil),   // 24: sidecall.v1.ShowConversationResponse
+	(*ConversationEvent)(nil),          // 25: sidecall.v1.ConversationEvent
+	(*ConversationCall)(nil),           // 26: sidecall.v1.ConversationCall
+	(*ConversationError)(nil),          // 27: sidecall.v1.ConversationError
+	(*ErrorCounts)(nil),                // 28: sidecall.v1.ErrorCounts
+	(*AuditConversationsRequest)(nil),  // 29: sidecall.v1.AuditConversationsRequest
+	(*AuditConversationsResponse)(nil), // 30: sidecall.v1.AuditConversationsResponse
+	(*AuditedTool)(nil),                // 31: sidecall.v1.AuditedTool
+	(*AuditedMessage)(nil),             // 32: sidecall.v1.AuditedMessage
+	nil,                                // 33: sidecall.v1.CallDetails.LabelsEntry
+	(*Execution)(nil),                  // 34: sidecall.v1.Execution
+	(*ToolError)(nil),                  // 35: sidecall.v1.ToolError
+	(*timestamppb.Timestamp)(nil),      // 36: google.protobuf.Timestamp
+	(*CommittedEffect)(nil),            // 37: sidecall.v1.CommittedEffect
+	(Effect)(0),                        // 38: sidecall.v1.Effect
+	(*durationpb.Duration)(nil),        // 39: google.protobuf.Duration
+	(ExecutionState)(0),                // 40: sidecall.v1.ExecutionState
+	(*ExecuteToolResponse)(nil),        // 41: sidecall.v1.ExecuteToolResponse
+	(*PlannedCall)(nil),                // 42: sidecall.v1.PlannedCall
 }
 var file_sidecall_v1_operator_service_proto_depIdxs = []int32{
-	4,  // 0: sidecall.v1.ListUnknownResponse.executions:type_name -> sidecall.v1.UnknownExecution
-	21, // 1: sidecall.v1.UnknownExecution.execution:type_name -> sidecall.v1.Execution
-	22, // 2: sidecall.v1.UnknownExecution.error:type_name -> sidecall.v1.ToolError
-	23, // 3: sidecall.v1.FindExecutionsRequest.since:type_name -> google.protobuf.Timestamp
-	7,  // 4: sidecall.v1.FindExecutionsResponse.executions:type_name -> sidecall.v1.FoundExecution
-	23, // 5: sidecall.v1.FindExecutionsResponse.remembered_since:type_name -> google.protobuf.Timestamp
+	7,  // 0: sidecall.v1.ListUnknownResponse.executions:type_name -> sidecall.v1.UnknownExecution
+	34, // 1: sidecall.v1.UnknownExecution.execution:type_name -> sidecall.v1.Execution
+	35, // 2: sidecall.v1.UnknownExecution.error:type_name -> sidecall.v1.ToolError
+	36, // 3: sidecall.v1.FindExecutionsRequest.since:type_name -> google.protobuf.Timestamp
+	10, // 4: sidecall.v1.FindExecutionsResponse.executions:type_name -> sidecall.v1.FoundExecution
+	36, // 5: sidecall.v1.FindExecutionsResponse.remembered_since:type_name -> google.protobuf.Timestamp
 	0,  // 6: sidecall.v1.FoundExecution.verdict:type_name -> sidecall.v1.Verdict
-	21, // 7: sidecall.v1.FoundExecution.execution:type_name -> sidecall.v1.Execution
-	19, // 8: sidecall.v1.FoundExecution.details:type_name -> sidecall.v1.CallDetails
-	23, // 9: sidecall.v1.FoundExecution.last_replayed_at:type_name -> google.protobuf.Timestamp
-	22, // 10: sidecall.v1.FoundExecution.damage:type_name -> sidecall.v1.ToolError
-	24, // 11: sidecall.v1.PlanUndoResponse.effects:type_name -> sidecall.v1.CommittedEffect
-	13, // 12: sidecall.v1.GetOverviewResponse.tools:type_name -> sidecall.v1.ToolOverview
-	12, // 13: sidecall.v1.GetOverviewResponse.numbers:type_name -> sidecall.v1.LoopNumbers
-	25, // 14: sidecall.v1.ToolOverview.effect:type_name -> sidecall.v1.Effect
-	26, // 15: sidecall.v1.ToolOverview.blocked_for:type_name -> google.protobuf.Duration
-	26, // 16: sidecall.v1.ToolOverview.p50:type_name -> google.protobuf.Duration
-	26, // 17: sidecall.v1.ToolOverview.p99:type_name -> google.protobuf.Duration
-	14, // 18: sidecall.v1.ToolOverview.error_texts:type_name -> sidecall.v1.ErrorText
-	23, // 19: sidecall.v1.ErrorText.last_at:type_name -> google.protobuf.Timestamp
-	27, // 20: sidecall.v1.ResolveExecutionRequest.state:type_name -> sidecall.v1.ExecutionState
-	21, // 21: sidecall.v1.ResolveExecutionResponse.execution:type_name -> sidecall.v1.Execution
+	34, // 7: sidecall.v1.FoundExecution.execution:type_name -> sidecall.v1.Execution
+	22, // 8: sidecall.v1.FoundExecution.details:type_name -> sidecall.v1.CallDetails
+	36, // 9: sidecall.v1.FoundExecution.last_replayed_at:type_name -> google.protobuf.Timestamp
+	35, // 10: sidecall.v1.FoundExecution.damage:type_name -> sidecall.v1.ToolError
+	37, // 11: sidecall.v1.PlanUndoResponse.effects:type_name -> sidecall.v1.CommittedEffect
+	16, // 12: sidecall.v1.GetOverviewResponse.tools:type_name -> sidecall.v1.ToolOverview
+	15, // 13: sidecall.v1.GetOverviewResponse.numbers:type_name -> sidecall.v1.LoopNumbers
+	38, // 14: sidecall.v1.ToolOverview.effect:type_name -> sidecall.v1.Effect
+	39, // 15: sidecall.v1.ToolOverview.blocked_for:type_name -> google.protobuf.Duration
+	39, // 16: sidecall.v1.ToolOverview.p50:type_name -> google.protobuf.Duration
+	39, // 17: sidecall.v1.ToolOverview.p99:type_name -> google.protobuf.Duration
+	17, // 18: sidecall.v1.ToolOverview.error_texts:type_name -> sidecall.v1.ErrorText
+	36, // 19: sidecall.v1.ErrorText.last_at:type_name -> google.protobuf.Timestamp
+	40, // 20: sidecall.v1.ResolveExecutionRequest.state:type_name -> sidecall.v1.ExecutionState
+	34, // 21: sidecall.v1.ResolveExecutionResponse.execution:type_name -> sidecall.v1.Execution
 	1,  // 22: sidecall.v1.VerifyExecutionResponse.verdict:type_name -> sidecall.v1.VerificationVerdict
-	23, // 23: sidecall.v1.VerifyExecutionResponse.not_before:type_name -> google.protobuf.Timestamp
-	28, // 24: sidecall.v1.VerifyExecutionResponse.result:type_name -> sidecall.v1.ExecuteToolResponse
-	21, // 25: sidecall.v1.VerifyExecutionResponse.execution:type_name -> sidecall.v1.Execution
-	20, // 26: sidecall.v1.CallDetails.labels:type_name -> sidecall.v1.CallDetails.LabelsEntry
-	29, // 27: sidecall.v1.CallDetails.undo:type_name -> sidecall.v1.PlannedCall
-	2,  // 28: sidecall.v1.OperatorService.ListUnknown:input_type -> sidecall.v1.ListUnknownRequest
-	15, // 29: sidecall.v1.OperatorService.ResolveExecution:input_type -> sidecall.v1.ResolveExecutionRequest
-	5,  // 30: sidecall.v1.OperatorService.FindExecutions:input_type -> sidecall.v1.FindExecutionsRequest
-	8,  // 31: sidecall.v1.OperatorService.PlanUndo:input_type -> sidecall.v1.PlanUndoRequest
-	10, // 32: sidecall.v1.OperatorService.GetOverview:input_type -> sidecall.v1.GetOverviewRequest
-	17, // 33: sidecall.v1.OperatorService.VerifyExecution:input_type -> sidecall.v1.VerifyExecutionRequest
-	3,  // 34: sidecall.v1.OperatorService.ListUnknown:output_type -> sidecall.v1.ListUnknownResponse
-	16, // 35: sidecall.v1.OperatorService.ResolveExecution:output_type -> sidecall.v1.ResolveExecutionResponse
-	6,  // 36: sidecall.v1.OperatorService.FindExecutions:output_type -> sidecall.v1.FindExecutionsResponse
-	9,  // 37: sidecall.v1.OperatorService.PlanUndo:output_type -> sidecall.v1.PlanUndoResponse
-	11, // 38: sidecall.v1.OperatorService.GetOverview:output_type -> sidecall.v1.GetOverviewResponse
-	18, // 39: sidecall.v1.OperatorService.VerifyExecution:output_type -> sidecall.v1.VerifyExecutionResponse
-	34, // [34:40] is the sub-list for method output_type
-	28, // [28:34] is the sub-list for method input_type
-	28, // [28:28] is the sub-list for extension type_name
-	28, // [28:28] is the sub-list for extension extendee
-	0,  // [0:28] is the sub-list for field type_name
+	36, // 23: sidecall.v1.VerifyExecutionResponse.not_before:type_name -> google.protobuf.Timestamp
+	41, // 24: sidecall.v1.VerifyExecutionResponse.result:type_name -> sidecall.v1.ExecuteToolResponse
+	34, // 25: sidecall.v1.VerifyExecutionResponse.execution:type_name -> sidecall.v1.Execution
+	33, // 26: sidecall.v1.CallDetails.labels:type_name -> sidecall.v1.CallDetails.LabelsEntry
+	42, // 27: sidecall.v1.CallDetails.undo:type_name -> sidecall.v1.PlannedCall
+	36, // 28: sidecall.v1.ShowConversationResponse.started_at:type_name -> google.protobuf.Timestamp
+	36, // 29: sidecall.v1.ShowConversationResponse.updated_at:type_name -> google.protobuf.Timestamp
+	25, // 30: sidecall.v1.ShowConversationResponse.events:type_name -> sidecall.v1.ConversationEvent
+	28, // 31: sidecall.v1.ShowConversationResponse.counts:type_name -> sidecall.v1.ErrorCounts
+	39, // 32: sidecall.v1.ShowConversationResponse.records_kept:type_name -> google.protobuf.Duration
+	2,  // 33: sidecall.v1.ConversationEvent.kind:type_name -> sidecall.v1.ConversationEventKind
+	26, // 34: sidecall.v1.ConversationEvent.call:type_name -> sidecall.v1.ConversationCall
+	3,  // 35: sidecall.v1.ConversationCall.record:type_name -> sidecall.v1.RecordKnown
+	34, // 36: sidecall.v1.ConversationCall.execution:type_name -> sidecall.v1.Execution
+	27, // 37: sidecall.v1.ConversationCall.error:type_name -> sidecall.v1.ConversationError
+	4,  // 38: sidecall.v1.ConversationError.fate:type_name -> sidecall.v1.ErrorFate
+	36, // 39: sidecall.v1.AuditConversationsRequest.since:type_name -> google.protobuf.Timestamp
+	28, // 40: sidecall.v1.AuditConversationsResponse.counts:type_name -> sidecall.v1.ErrorCounts
+	31, // 41: sidecall.v1.AuditConversationsResponse.tools:type_name -> sidecall.v1.AuditedTool
+	32, // 42: sidecall.v1.AuditConversationsResponse.messages:type_name -> sidecall.v1.AuditedMessage
+	39, // 43: sidecall.v1.AuditConversationsResponse.records_kept:type_name -> google.protobuf.Duration
+	39, // 44: sidecall.v1.AuditConversationsResponse.conversations_kept:type_name -> google.protobuf.Duration
+	28, // 45: sidecall.v1.AuditedTool.counts:type_name -> sidecall.v1.ErrorCounts
+	28, // 46: sidecall.v1.AuditedMessage.counts:type_name -> sidecall.v1.ErrorCounts
+	5,  // 47: sidecall.v1.OperatorService.ListUnknown:input_type -> sidecall.v1.ListUnknownRequest
+	18, // 48: sidecall.v1.OperatorService.ResolveExecution:input_type -> sidecall.v1.ResolveExecutionRequest
+	8,  // 49: sidecall.v1.OperatorService.FindExecutions:input_type -> sidecall.v1.FindExecutionsRequest
+	11, // 50: sidecall.v1.OperatorService.PlanUndo:input_type -> sidecall.v1.PlanUndoRequest
+	13, // 51: sidecall.v1.OperatorService.GetOverview:input_type -> sidecall.v1.GetOverviewRequest
+	20, // 52: sidecall.v1.OperatorService.VerifyExecution:input_type -> sidecall.v1.VerifyExecutionRequest
+	23, // 53: sidecall.v1.OperatorService.ShowConversation:input_type -> sidecall.v1.ShowConversationRequest
+	29, // 54: sidecall.v1.OperatorService.AuditConversations:input_type -> sidecall.v1.AuditConversationsRequest
+	6,  // 55: sidecall.v1.OperatorService.ListUnknown:output_type -> sidecall.v1.ListUnknownResponse
+	19, // 56: sidecall.v1.OperatorService.ResolveExecution:output_type -> sidecall.v1.ResolveExecutionResponse
+	9,  // 57: sidecall.v1.OperatorService.FindExecutions:output_type -> sidecall.v1.FindExecutionsResponse
+	12, // 58: sidecall.v1.OperatorService.PlanUndo:output_type -> sidecall.v1.PlanUndoResponse
+	14, // 59: sidecall.v1.OperatorService.GetOverview:output_type -> sidecall.v1.GetOverviewResponse
+	21, // 60: sidecall.v1.OperatorService.VerifyExecution:output_type -> sidecall.v1.VerifyExecutionResponse
+	24, // 61: sidecall.v1.OperatorService.ShowConversation:output_type -> sidecall.v1.ShowConversationResponse
+	30, // 62: sidecall.v1.OperatorService.AuditConversations:output_type -> sidecall.v1.AuditConversationsResponse
+	55, // [55:63] is the sub-list for method output_type
+	47, // [47:55] is the sub-list for method input_type
+	47, // [47:47] is the sub-list for extension type_name
+	47, // [47:47] is the sub-list for extension extendee
+	0,  // [0:47] is the sub-list for field type_name
 }
 
 func init() { file_sidecall_v1_operator_service_proto_init() }
@@ -2062,8 +3424,8 @@ func file_sidecall_v1_operator_service_proto_init() {
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_sidecall_v1_operator_service_proto_rawDesc), len(file_sidecall_v1_operator_service_proto_rawDesc)),
-			NumEnums:      2,
-			NumMessages:   19,
+			NumEnums:      5,
+			NumMessages:   29,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -19,12 +19,14 @@ import (
 const _ = grpc.SupportPackageIsVersion9
 
 const (
-	OperatorService_ListUnknown_FullMethodName      = "/sidecall.v1.OperatorService/ListUnknown"
-	OperatorService_ResolveExecution_FullMethodName = "/sidecall.v1.OperatorService/ResolveExecution"
-	OperatorService_FindExecutions_FullMethodName   = "/sidecall.v1.OperatorService/FindExecutions"
-	OperatorService_PlanUndo_FullMethodName         = "/sidecall.v1.OperatorService/PlanUndo"
-	OperatorService_GetOverview_FullMethodName      = "/sidecall.v1.OperatorService/GetOverview"
-	OperatorService_VerifyExecution_FullMethodName  = "/sidecall.v1.OperatorService/VerifyExecution"
+	OperatorService_ListUnknown_FullMethodName        = "/sidecall.v1.OperatorService/ListUnknown"
+	OperatorService_ResolveExecution_FullMethodName   = "/sidecall.v1.OperatorService/ResolveExecution"
+	OperatorService_FindExecutions_FullMethodName     = "/sidecall.v1.OperatorService/FindExecutions"
+	OperatorService_PlanUndo_FullMethodName           = "/sidecall.v1.OperatorService/PlanUndo"
+	OperatorService_GetOverview_FullMethodName        = "/sidecall.v1.OperatorService/GetOverview"
+	OperatorService_VerifyExecution_FullMethodName    = "/sidecall.v1.OperatorService/VerifyExecution"
+	OperatorService_ShowConversation_FullMethodName   = "/sidecall.v1.OperatorService/ShowConversation"
+	OperatorService_AuditConversations_FullMethodName = "/sidecall.v1.OperatorService/AuditConversations"
 )
 
 // OperatorServiceClient is the client API for OperatorService service.
@@ -32,7 +34,8 @@ const (
 // For semantics around ctx use and closing/ending streaming RPCs, please refer to https://pkg.go.dev/google.golang.org/grpc/?tab=doc#ClientConn.NewStream.
 //
 // OperatorService is for people, and programs of theirs, who look after a
-// sidecar: it settles calls of which nobody knows whether they ran. An agent's
+// sidecar: it settles calls of which nobody knows whether they ran, and shows what
+// went wrong in a conversation. An agent's
 // loop never calls it, and cannot: it has a socket of its own (the setting
 // operator), and is not served where agents connect, which is PERMISSION_DENIED
 // there. Who may open that socket may resolve, and is named in the record by the
@@ -44,7 +47,8 @@ const (
 // lists those of all tenants.
 //
 //	INVALID_ARGUMENT    the request is not a possible one
-//	NOT_FOUND           there is no record of such a call
+//	NOT_FOUND           there is no record of such a call, or nothing of such a
+//	                    conversation
 //	FAILED_PRECONDITION the call is not unknown, or not the one that was looked
 //	                    at; the message says what it is now and what to do
 //	ABORTED             the call has changed in this moment, and is unknown
@@ -77,6 +81,15 @@ type OperatorServiceClient interface {
 	// VerifyExecution asks the tool's configured verification what became of an
 	// unknown call, and settles it so if asked to.
 	VerifyExecution(ctx context.Context, in *VerifyExecutionRequest, opts ...grpc.CallOption) (*VerifyExecutionResponse, error)
+	// ShowConversation tells a conversation as it went: what the user asked for, what
+	// the model said and called, what it was told, and what it did then; and which is
+	// the first error that was not recovered from. It reads the messages that
+	// AppendMessages keeps and the records of the calls. Without messages it tells the
+	// calls alone.
+	ShowConversation(ctx context.Context, in *ShowConversationRequest, opts ...grpc.CallOption) (*ShowConversationResponse, error)
+	// AuditConversations counts what became of errors in a random sample of the
+	// conversations that AppendMessages keeps.
+	AuditConversations(ctx context.Context, in *AuditConversationsRequest, opts ...grpc.CallOption) (*AuditConversationsResponse, error)
 }
 
 type operatorServiceClient struct {
@@ -147,12 +160,33 @@ func (c *operatorServiceClient) VerifyExecution(ctx context.Context, in *VerifyE
 	return out, nil
 }
 
+func (c *operatorServiceClient) ShowConversation(ctx context.Context, in *ShowConversationRequest, opts ...grpc.CallOption) (*ShowConversationResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(ShowConversationResponse)
+	err := c.cc.Invoke(ctx, OperatorService_ShowConversation_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *operatorServiceClient) AuditConversations(ctx context.Context, in *AuditConversationsRequest, opts ...grpc.CallOption) (*AuditConversationsResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(AuditConversationsResponse)
+	err := c.cc.Invoke(ctx, OperatorService_AuditConversations_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 // OperatorServiceServer is the server API for OperatorService service.
 // All implementations must embed UnimplementedOperatorServiceServer
 // for forward compatibility.
 //
 // OperatorService is for people, and programs of theirs, who look after a
-// sidecar: it settles calls of which nobody knows whether they ran. An agent's
+// sidecar: it settles calls of which nobody knows whether they ran, and shows what
+// went wrong in a conversation. An agent's
 // loop never calls it, and cannot: it has a socket of its own (the setting
 // operator), and is not served where agents connect, which is PERMISSION_DENIED
 // there. Who may open that socket may resolve, and is named in the record by the
@@ -164,7 +198,8 @@ func (c *operatorServiceClient) VerifyExecution(ctx context.Context, in *VerifyE
 // lists those of all tenants.
 //
 //	INVALID_ARGUMENT    the request is not a possible one
-//	NOT_FOUND           there is no record of such a call
+//	NOT_FOUND           there is no record of such a call, or nothing of such a
+//	                    conversation
 //	FAILED_PRECONDITION the call is not unknown, or not the one that was looked
 //	                    at; the message says what it is now and what to do
 //	ABORTED             the call has changed in this moment, and is unknown
@@ -197,6 +232,15 @@ type OperatorServiceServer interface {
 	// VerifyExecution asks the tool's configured verification what became of an
 	// unknown call, and settles it so if asked to.
 	VerifyExecution(context.Context, *VerifyExecutionRequest) (*VerifyExecutionResponse, error)
+	// ShowConversation tells a conversation as it went: what the user asked for, what
+	// the model said and called, what it was told, and what it did then; and which is
+	// the first error that was not recovered from. It reads the messages that
+	// AppendMessages keeps and the records of the calls. Without messages it tells the
+	// calls alone.
+	ShowConversation(context.Context, *ShowConversationRequest) (*ShowConversationResponse, error)
+	// AuditConversations counts what became of errors in a random sample of the
+	// conversations that AppendMessages keeps.
+	AuditConversations(context.Context, *AuditConversationsRequest) (*AuditConversationsResponse, error)
 	mustEmbedUnimplementedOperatorServiceServer()
 }
 
@@ -224,6 +268,12 @@ func (UnimplementedOperatorServiceServer) GetOverview(context.Context, *GetOverv
 }
 func (UnimplementedOperatorServiceServer) VerifyExecution(context.Context, *VerifyExecutionRequest) (*VerifyExecutionResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method VerifyExecution not implemented")
+}
+func (UnimplementedOperatorServiceServer) ShowConversation(context.Context, *ShowConversationRequest) (*ShowConversationResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method ShowConversation not implemented")
+}
+func (UnimplementedOperatorServiceServer) AuditConversations(context.Context, *AuditConversationsRequest) (*AuditConversationsResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method AuditConversations not implemented")
 }
 func (UnimplementedOperatorServiceServer) mustEmbedUnimplementedOperatorServiceServer() {}
 func (UnimplementedOperatorServiceServer) testEmbeddedByValue()                         {}
@@ -354,6 +404,42 @@ func _OperatorService_VerifyExecution_Handler(srv interface{}, ctx context.Conte
 	return interceptor(ctx, in, info, handler)
 }
 
+func _OperatorService_ShowConversation_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(ShowConversationRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(OperatorServiceServer).ShowConversation(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: OperatorService_ShowConversation_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(OperatorServiceServer).ShowConversation(ctx, req.(*ShowConversationRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _OperatorService_AuditConversations_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(AuditConversationsRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(OperatorServiceServer).AuditConversations(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: OperatorService_AuditConversations_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(OperatorServiceServer).AuditConversations(ctx, req.(*AuditConversationsRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 // OperatorService_ServiceDesc is the grpc.ServiceDesc for OperatorService service.
 // It's only intended for direct use with grpc.RegisterService,
 // and not to be introspected or modified (even as a copy)
@@ -384,6 +470,14 @@ var OperatorService_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "VerifyExecution",
 			Handler:    _OperatorService_VerifyExecution_Handler,
+		},
+		{
+			MethodName: "ShowConversation",
+			Handler:    _OperatorService_ShowConversation_Handler,
+		},
+		{
+			MethodName: "AuditConversations",
+			Handler:    _OperatorService_AuditConversations_Handler,
 		},
 	},
 	Streams:  []grpc.StreamDesc{},

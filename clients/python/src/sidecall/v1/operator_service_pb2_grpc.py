@@ -27,7 +27,8 @@ if _version_not_supported:
 
 class OperatorServiceStub:
     """OperatorService is for people, and programs of theirs, who look after a
-    sidecar: it settles calls of which nobody knows whether they ran. An agent's
+    sidecar: it settles calls of which nobody knows whether they ran, and shows what
+    went wrong in a conversation. An agent's
     loop never calls it, and cannot: it has a socket of its own (the setting
     operator), and is not served where agents connect, which is PERMISSION_DENIED
     there. Who may open that socket may resolve, and is named in the record by the
@@ -39,7 +40,8 @@ class OperatorServiceStub:
     lists those of all tenants.
 
     INVALID_ARGUMENT    the request is not a possible one
-    NOT_FOUND           there is no record of such a call
+    NOT_FOUND           there is no record of such a call, or nothing of such a
+    conversation
     FAILED_PRECONDITION the call is not unknown, or not the one that was looked
     at; the message says what it is now and what to do
     ABORTED             the call has changed in this moment, and is unknown
@@ -84,11 +86,22 @@ class OperatorServiceStub:
                 request_serializer=sidecall_dot_v1_dot_operator__service__pb2.VerifyExecutionRequest.SerializeToString,
                 response_deserializer=sidecall_dot_v1_dot_operator__service__pb2.VerifyExecutionResponse.FromString,
                 _registered_method=True)
+        self.ShowConversation = channel.unary_unary(
+                '/sidecall.v1.OperatorService/ShowConversation',
+                request_serializer=sidecall_dot_v1_dot_operator__service__pb2.ShowConversationRequest.SerializeToString,
+                response_deserializer=sidecall_dot_v1_dot_operator__service__pb2.ShowConversationResponse.FromString,
+                _registered_method=True)
+        self.AuditConversations = channel.unary_unary(
+                '/sidecall.v1.OperatorService/AuditConversations',
+                request_serializer=sidecall_dot_v1_dot_operator__service__pb2.AuditConversationsRequest.SerializeToString,
+                response_deserializer=sidecall_dot_v1_dot_operator__service__pb2.AuditConversationsResponse.FromString,
+                _registered_method=True)
 
 
 class OperatorServiceServicer:
     """OperatorService is for people, and programs of theirs, who look after a
-    sidecar: it settles calls of which nobody knows whether they ran. An agent's
+    sidecar: it settles calls of which nobody knows whether they ran, and shows what
+    went wrong in a conversation. An agent's
     loop never calls it, and cannot: it has a socket of its own (the setting
     operator), and is not served where agents connect, which is PERMISSION_DENIED
     there. Who may open that socket may resolve, and is named in the record by the
@@ -100,7 +113,8 @@ class OperatorServiceServicer:
     lists those of all tenants.
 
     INVALID_ARGUMENT    the request is not a possible one
-    NOT_FOUND           there is no record of such a call
+    NOT_FOUND           there is no record of such a call, or nothing of such a
+    conversation
     FAILED_PRECONDITION the call is not unknown, or not the one that was looked
     at; the message says what it is now and what to do
     ABORTED             the call has changed in this moment, and is unknown
@@ -164,6 +178,25 @@ class OperatorServiceServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def ShowConversation(self, request, context):
+        """ShowConversation tells a conversation as it went: what the user asked for, what
+        the model said and called, what it was told, and what it did then; and which is
+        the first error that was not recovered from. It reads the messages that
+        AppendMessages keeps and the records of the calls. Without messages it tells the
+        calls alone.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def AuditConversations(self, request, context):
+        """AuditConversations counts what became of errors in a random sample of the
+        conversations that AppendMessages keeps.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
 
 def add_OperatorServiceServicer_to_server(servicer, server):
     rpc_method_handlers = {
@@ -197,6 +230,16 @@ def add_OperatorServiceServicer_to_server(servicer, server):
                     request_deserializer=sidecall_dot_v1_dot_operator__service__pb2.VerifyExecutionRequest.FromString,
                     response_serializer=sidecall_dot_v1_dot_operator__service__pb2.VerifyExecutionResponse.SerializeToString,
             ),
+            'ShowConversation': grpc.unary_unary_rpc_method_handler(
+                    servicer.ShowConversation,
+                    request_deserializer=sidecall_dot_v1_dot_operator__service__pb2.ShowConversationRequest.FromString,
+                    response_serializer=sidecall_dot_v1_dot_operator__service__pb2.ShowConversationResponse.SerializeToString,
+            ),
+            'AuditConversations': grpc.unary_unary_rpc_method_handler(
+                    servicer.AuditConversations,
+                    request_deserializer=sidecall_dot_v1_dot_operator__service__pb2.AuditConversationsRequest.FromString,
+                    response_serializer=sidecall_dot_v1_dot_operator__service__pb2.AuditConversationsResponse.SerializeToString,
+            ),
     }
     generic_handler = grpc.method_handlers_generic_handler(
             'sidecall.v1.OperatorService', rpc_method_handlers)
@@ -207,7 +250,8 @@ def add_OperatorServiceServicer_to_server(servicer, server):
  # This class is part of an EXPERIMENTAL API.
 class OperatorService:
     """OperatorService is for people, and programs of theirs, who look after a
-    sidecar: it settles calls of which nobody knows whether they ran. An agent's
+    sidecar: it settles calls of which nobody knows whether they ran, and shows what
+    went wrong in a conversation. An agent's
     loop never calls it, and cannot: it has a socket of its own (the setting
     operator), and is not served where agents connect, which is PERMISSION_DENIED
     there. Who may open that socket may resolve, and is named in the record by the
@@ -219,7 +263,8 @@ class OperatorService:
     lists those of all tenants.
 
     INVALID_ARGUMENT    the request is not a possible one
-    NOT_FOUND           there is no record of such a call
+    NOT_FOUND           there is no record of such a call, or nothing of such a
+    conversation
     FAILED_PRECONDITION the call is not unknown, or not the one that was looked
     at; the message says what it is now and what to do
     ABORTED             the call has changed in this moment, and is unknown
@@ -380,6 +425,60 @@ class OperatorService:
             '/sidecall.v1.OperatorService/VerifyExecution',
             sidecall_dot_v1_dot_operator__service__pb2.VerifyExecutionRequest.SerializeToString,
             sidecall_dot_v1_dot_operator__service__pb2.VerifyExecutionResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ShowConversation(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/sidecall.v1.OperatorService/ShowConversation',
+            sidecall_dot_v1_dot_operator__service__pb2.ShowConversationRequest.SerializeToString,
+            sidecall_dot_v1_dot_operator__service__pb2.ShowConversationResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def AuditConversations(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/sidecall.v1.OperatorService/AuditConversations',
+            sidecall_dot_v1_dot_operator__service__pb2.AuditConversationsRequest.SerializeToString,
+            sidecall_dot_v1_dot_operator__service__pb2.AuditConversationsResponse.FromString,
             options,
             channel_credentials,
             insecure,
