@@ -120,7 +120,7 @@ func parsePageToken(token string) (pageToken, error) {
 // fill takes calls from one page of the store; more is false when the listing's
 // page is full or nothing is left.
 func (l *listing) fill(ctx context.Context) (more bool, err error) {
-	page, err := l.executor.Dedupe.ListUnknown(ctx, l.at.From)
+	page, err := l.executor.Dedupe.ListOpen(ctx, l.at.From)
 	if err != nil {
 		return false, err
 	}

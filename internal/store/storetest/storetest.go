@@ -84,7 +84,7 @@ var cases = []struct {
 	{"outputs are kept and expire", outputs, true},
 	{"outputs belong to their tenant", outputTenants, false},
 	{"an output of a lost settlement is not kept", outputOfTheSuperseded, false},
-	{"unknown calls are listed", unknownCalls, true},
+	{"calls that wait for a person are listed", openCalls, true},
 	{"a call that others wait for is announced", watched, true},
 	{"conversations are kept byte for byte", conversationsKept, true},
 	{"a conversation is appended to where it ends", conversationsCompared, false},
@@ -166,8 +166,8 @@ func endedContext(s *suite) {
 	if _, err := s.store.Output(ctx, "acme", "ref"); err == nil {
 		s.Error("Output went on")
 	}
-	if _, err := s.store.ListUnknown(ctx, ""); err == nil {
-		s.Error("ListUnknown went on")
+	if _, err := s.store.ListOpen(ctx, ""); err == nil {
+		s.Error("ListOpen went on")
 	}
 	if err := s.store.Ping(ctx); err == nil {
 		s.Error("Ping went on")
@@ -196,8 +196,8 @@ func closed(s *suite) {
 	if _, err := s.store.Note(s.Context(), note("x")); !isClosed(err) {
 		s.Errorf("Note: got %v, want ErrClosed", err)
 	}
-	if _, err := s.store.ListUnknown(s.Context(), ""); !isClosed(err) {
-		s.Errorf("ListUnknown: got %v, want ErrClosed", err)
+	if _, err := s.store.ListOpen(s.Context(), ""); !isClosed(err) {
+		s.Errorf("ListOpen: got %v, want ErrClosed", err)
 	}
 	if err := s.store.Ping(s.Context()); !isClosed(err) {
 		s.Errorf("Ping: got %v, want ErrClosed", err)
