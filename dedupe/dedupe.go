@@ -107,8 +107,21 @@ func (d *Dedupe) ListOpen(ctx context.Context, from string) (Page, error) {
 	return page, err
 }
 
-// Resolve settles an Unknown or a Held call on behalf of somebody other than its owner, who has looked
-// at it. Superseded means that it is no longer what it was then.
+// Find is Store.Find, but that a record which waits in the journal is not known to it: see Told.
+func (d *Dedupe) Find(ctx context.Context, s Search) (Page, error) {
+	page, err := d.fence.Find(ctx, s)
+	d.courier.heard(err)
+	page.Calls = slices.DeleteFunc(page.Calls, func(call Listed) bool {
+		if call.Err != nil {
+			d.courier.heard(call.Err)
+		}
+		return call.Key.ID == ""
+	})
+	return page, err
+}
+
+// Resolve settles an Unknown or a Held call on behalf of somebody other than its owner, who has
+// looked at it. Superseded means that it is no longer what it was then.
 func (d *Dedupe) Resolve(ctx context.Context, call Listed, as State, result []byte) (SettleVerdict, error) {
 	return d.fence.Settle(ctx, Settlement{
 		Key: call.Key, Owner: call.Record.Owner, Epoch: call.Record.Epoch, Resolves: true,

@@ -16,6 +16,12 @@ type Operator struct {
 	Executor *call.Executor
 }
 
+// FindExecutions answers "did it run?".
+func (o *Operator) FindExecutions(ctx context.Context, req *sidecallv1.FindExecutionsRequest) (*sidecallv1.FindExecutionsResponse, error) {
+	res, err := o.Executor.Records().Find(ctx, tenant(ctx), req)
+	return res, statusOf(err)
+}
+
 // ResolveExecution settles one unknown call by hand.
 func (o *Operator) ResolveExecution(ctx context.Context, req *sidecallv1.ResolveExecutionRequest) (*sidecallv1.ResolveExecutionResponse, error) {
 	key, err := keyOf(ctx, req)

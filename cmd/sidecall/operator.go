@@ -7,6 +7,8 @@ import (
 	"os"
 
 	"github.com/spf13/cobra"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
 
 	"github.com/sidecall/sidecall/internal/config"
 )
@@ -40,6 +42,14 @@ func (o *operatorAt) address() (string, error) {
 		return "", fmt.Errorf("which sidecar? --addr unix:///path names its operator socket, --config FILE the config that has it; or set %s", operatorEnv)
 	}
 	return operatorOf(defaultConfig)
+}
+
+// operatorError is rpcError of a request at an operator's socket.
+func operatorError(addr, lost string, err error) error {
+	if status.Code(err) == codes.Unimplemented {
+		return fail(exitUnavailable, fmt.Errorf("what answers at %s has no operator's surface: is it the operator socket of a sidecar of this version?", addr))
+	}
+	return rpcError(addr, lost, err)
 }
 
 // operatorOf is the operator socket of a config file. A path in it that is relative

@@ -29,6 +29,39 @@ func writeMessage(out io.Writer, m proto.Message) error {
 	return err
 }
 
+// listJSON is a list for programs: one JSON array, an element per line, printed as it comes.
+type listJSON[M proto.Message] struct {
+	out  io.Writer
+	some bool
+}
+
+func (j *listJSON[M]) write(all []M) error {
+	var b strings.Builder
+	for _, one := range all {
+		encoded, err := protojson.MarshalOptions{UseProtoNames: true}.Marshal(one)
+		if err != nil {
+			return fail(exitUnavailable, err)
+		}
+		separator := ",\n"
+		if !j.some {
+			j.some, separator = true, "[\n"
+		}
+		b.WriteString(separator)
+		b.Write(encoded)
+	}
+	_, err := io.WriteString(j.out, b.String())
+	return err
+}
+
+func (j *listJSON[M]) end() error {
+	closing := "\n]\n"
+	if !j.some {
+		closing = "[]\n"
+	}
+	_, err := io.WriteString(j.out, closing)
+	return err
+}
+
 // age is how long ago an instant was, to two digits or so.
 func age(at time.Time) string {
 	d := max(0, time.Since(at))

@@ -3,10 +3,7 @@ package main
 import (
 	"fmt"
 	"io"
-	"strings"
 	"text/tabwriter"
-
-	"google.golang.org/protobuf/encoding/protojson"
 
 	"github.com/sidecall/sidecall/internal/tool"
 	sidecallv1 "github.com/sidecall/sidecall/proto/sidecall/v1"
@@ -20,7 +17,7 @@ const listPage = 1000
 func (r *resolving) list() error {
 	out := unknownWriter(&unknownTable{out: r.cmd.OutOrStdout()})
 	if r.asJSON {
-		out = &unknownJSON{out: r.cmd.OutOrStdout()}
+		out = &listJSON[*sidecallv1.UnknownExecution]{out: r.cmd.OutOrStdout()}
 	}
 	listed, more, token := 0, false, ""
 	for {
@@ -112,37 +109,4 @@ func howToVerify(call *sidecallv1.UnknownExecution) string {
 	default:
 		return "at the upstream"
 	}
-}
-
-// unknownJSON is for programs: one JSON array, a call per line.
-type unknownJSON struct {
-	out  io.Writer
-	some bool
-}
-
-func (j *unknownJSON) write(calls []*sidecallv1.UnknownExecution) error {
-	var b strings.Builder
-	for _, call := range calls {
-		encoded, err := protojson.MarshalOptions{UseProtoNames: true}.Marshal(call)
-		if err != nil {
-			return fail(exitUnavailable, err)
-		}
-		separator := ",\n"
-		if !j.some {
-			j.some, separator = true, "[\n"
-		}
-		b.WriteString(separator)
-		b.Write(encoded)
-	}
-	_, err := io.WriteString(j.out, b.String())
-	return err
-}
-
-func (j *unknownJSON) end() error {
-	closing := "\n]\n"
-	if !j.some {
-		closing = "[]\n"
-	}
-	_, err := io.WriteString(j.out, closing)
-	return err
 }

@@ -1,11 +1,7 @@
 package main
 
 import (
-	"fmt"
-
 	"github.com/spf13/cobra"
-	"google.golang.org/grpc/codes"
-	"google.golang.org/grpc/status"
 
 	sidecall "github.com/sidecall/sidecall/clients/go"
 )
@@ -28,8 +24,5 @@ type resolving struct {
 
 // failed makes a readable error of a gRPC status.
 func (r *resolving) failed(err error) error {
-	if status.Code(err) == codes.Unimplemented {
-		return fail(exitUnavailable, fmt.Errorf("what answers at %s has no operator's surface: is it the operator socket of a sidecar of this version?", r.addr))
-	}
-	return rpcError(r.addr, lostResolution, err)
+	return operatorError(r.addr, lostResolution, err)
 }

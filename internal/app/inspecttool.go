@@ -53,7 +53,7 @@ func (i *inspection) declared(t config.Tool) {
 	if t.HTTP != nil {
 		i.request(t.HTTP)
 	}
-	i.recovery(t.Recovery)
+	i.recovery(t.CallRules)
 	if t.MCP != nil && t.Effect == nil {
 		i.add(config.RuleEffectUnsaid, "nothing is said of its effect, so it counts as non_idempotent", i.at...)
 	}

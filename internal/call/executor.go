@@ -48,6 +48,7 @@ type Parts struct {
 type Executor struct {
 	Parts
 
+	replays  replays
 	verifier verify.Looker
 	makers   []rules.Maker
 }

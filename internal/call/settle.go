@@ -34,6 +34,9 @@ func (e *Executor) settle(ctx context.Context, c *call, end ending) *response {
 	settlement := dedupe.Settlement{
 		State: end.state, Attempts: c.run.tried.sent, Frees: end.frees(c), Tokens: leaves.Tokens, Appends: leaves.Appends,
 	}
+	if c.run.tried.upstreamID != "" {
+		settlement.Details = c.details()
+	}
 	c.put(&settlement, res, shaped)
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), settleTimeout)
 	defer cancel()

@@ -84,6 +84,9 @@ func (e *Executor) tell(caller context.Context, c *call, res *response) {
 			e.Recorder.Panicked(p, debug.Stack())
 		}
 	}()
+	if res.GetReplayed() {
+		e.replays.add(c.Key)
+	}
 	c.log.trace.End(caller, endOf(c, res, c.run.tried.sent > 0 && caller.Err() != nil))
 }
 

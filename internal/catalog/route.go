@@ -8,6 +8,7 @@ import (
 	"github.com/sidecall/sidecall/internal/interpret"
 	"github.com/sidecall/sidecall/internal/limit"
 	"github.com/sidecall/sidecall/internal/redact"
+	"github.com/sidecall/sidecall/internal/rules/history/failures"
 	"github.com/sidecall/sidecall/internal/schema"
 	"github.com/sidecall/sidecall/internal/tool"
 	"github.com/sidecall/sidecall/retry"
@@ -56,6 +57,9 @@ type Route struct {
 	// Recovery is how its failed calls are told what was tried before; nil where they
 	// are not.
 	Recovery *Recovery
+
+	// Search picks the arguments that its calls are found by.
+	Search *failures.Targeting
 
 	// Secrets takes the secrets of the config out of what the tool says and
 	// returns; nil when there are none.

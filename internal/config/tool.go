@@ -87,6 +87,7 @@ type CallRules struct {
 	Errors            []ErrorRule   `yaml:"errors" doc:"Replies that are errors, and which; the first rule that matches counts."`
 	EmptyWhen         string        `yaml:"empty_when" doc:"CEL condition under which a success found nothing."`
 	Recovery          RecoveryRules `yaml:"recovery" doc:"What its failed calls are told of what was tried before them. Keys not written: defaults.recovery."`
+	SearchKeys        []string      `yaml:"search_keys" doc:"The arguments that its calls can be found by, at most 4, as in recovery.target: sidecall find order_id=A-77. Their values are kept as hashes. Without this key: those of recovery.target, but for what is sensitive." format:"nonempty"`
 	Partial           *Partial      `yaml:"partial" doc:"How a reply says which of its items were done; done(item) is what an item says of itself. See partial.md."`
 }
 

@@ -22,6 +22,71 @@ const (
 	_ = protoimpl.EnforceVersion(protoimpl.MaxVersion - 20)
 )
 
+// Verdict answers "did it run?"
+type Verdict int32
+
+const (
+	// Never sent.
+	Verdict_VERDICT_UNSPECIFIED Verdict = 0
+	// It has a final result, which may be an error.
+	Verdict_VERDICT_RAN Verdict = 1
+	// A sidecar is at it.
+	Verdict_VERDICT_RUNNING Verdict = 2
+	// Nothing has had an effect under its id.
+	Verdict_VERDICT_NOT_RUN Verdict = 3
+	// It may have run.
+	Verdict_VERDICT_UNKNOWN Verdict = 4
+	// It was claimed, and its record is forgotten.
+	Verdict_VERDICT_FORGOTTEN Verdict = 5
+)
+
+// Enum value maps for Verdict.
+var (
+	Verdict_name = map[int32]string{
+		0: "VERDICT_UNSPECIFIED",
+		1: "VERDICT_RAN",
+		2: "VERDICT_RUNNING",
+		3: "VERDICT_NOT_RUN",
+		4: "VERDICT_UNKNOWN",
+		5: "VERDICT_FORGOTTEN",
+	}
+	Verdict_value = map[string]int32{
+		"VERDICT_UNSPECIFIED": 0,
+		"VERDICT_RAN":         1,
+		"VERDICT_RUNNING":     2,
+		"VERDICT_NOT_RUN":     3,
+		"VERDICT_UNKNOWN":     4,
+		"VERDICT_FORGOTTEN":   5,
+	}
+)
+
+func (x Verdict) Enum() *Verdict {
+	p := new(Verdict)
+	*p = x
+	return p
+}
+
+func (x Verdict) String() string {
+	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
+}
+
+func (Verdict) Descriptor() protoreflect.EnumDescriptor {
+	return file_sidecall_v1_operator_service_proto_enumTypes[0].Descriptor()
+}
+
+func (Verdict) Type() protoreflect.EnumType {
+	return &file_sidecall_v1_operator_service_proto_enumTypes[0]
+}
+
+func (x Verdict) Number() protoreflect.EnumNumber {
+	return protoreflect.EnumNumber(x)
+}
+
+// Deprecated: Use Verdict.Descriptor instead.
+func (Verdict) EnumDescriptor() ([]byte, []int) {
+	return file_sidecall_v1_operator_service_proto_rawDescGZIP(), []int{0}
+}
+
 // VerificationVerdict is what a verification says.
 type VerificationVerdict int32
 
@@ -67,11 +132,11 @@ func (x VerificationVerdict) String() string {
 }
 
 func (VerificationVerdict) Descriptor() protoreflect.EnumDescriptor {
-	return file_sidecall_v1_operator_service_proto_enumTypes[0].Descriptor()
+	return file_sidecall_v1_operator_service_proto_enumTypes[1].Descriptor()
 }
 
 func (VerificationVerdict) Type() protoreflect.EnumType {
-	return &file_sidecall_v1_operator_service_proto_enumTypes[0]
+	return &file_sidecall_v1_operator_service_proto_enumTypes[1]
 }
 
 func (x VerificationVerdict) Number() protoreflect.EnumNumber {
@@ -80,7 +145,7 @@ func (x VerificationVerdict) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use VerificationVerdict.Descriptor instead.
 func (VerificationVerdict) EnumDescriptor() ([]byte, []int) {
-	return file_sidecall_v1_operator_service_proto_rawDescGZIP(), []int{0}
+	return file_sidecall_v1_operator_service_proto_rawDescGZIP(), []int{1}
 }
 
 // ListUnknownRequest asks for a page of the calls that are unknown.
@@ -314,6 +379,401 @@ func (x *UnknownExecution) GetTenant() string {
 	return ""
 }
 
+// FindExecutionsRequest says by what calls are to be found: by key, label or tool_use_id, else
+// by conversation_id alone. Whatever else is set narrows what is found. One tenant's are
+// found at a time.
+type FindExecutionsRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// An argument that a tool's search_keys name, such as order_id.
+	Key string `protobuf:"bytes,1,opt,name=key,proto3" json:"key,omitempty"`
+	// With key: its value as text, such as A-77, 12 or true.
+	Value string `protobuf:"bytes,2,opt,name=value,proto3" json:"value,omitempty"`
+	// The name of a label that was sent with the call.
+	Label string `protobuf:"bytes,3,opt,name=label,proto3" json:"label,omitempty"`
+	// With label: its value.
+	LabelValue string `protobuf:"bytes,4,opt,name=label_value,json=labelValue,proto3" json:"label_value,omitempty"`
+	// As it was sent with the call; its turn need not be known.
+	ToolUseId string `protobuf:"bytes,5,opt,name=tool_use_id,json=toolUseId,proto3" json:"tool_use_id,omitempty"`
+	// As it was sent with the call.
+	ConversationId string `protobuf:"bytes,6,opt,name=conversation_id,json=conversationId,proto3" json:"conversation_id,omitempty"`
+	// Calls of this tool only.
+	ToolName string `protobuf:"bytes,7,opt,name=tool_name,json=toolName,proto3" json:"tool_name,omitempty"`
+	// Calls that were claimed after this only.
+	Since *timestamppb.Timestamp `protobuf:"bytes,8,opt,name=since,proto3" json:"since,omitempty"`
+	// Calls to return at most: 1 to 1000. 0 means 100.
+	PageSize int32 `protobuf:"varint,9,opt,name=page_size,json=pageSize,proto3" json:"page_size,omitempty"`
+	// Empty, or next_page_token of the page before.
+	PageToken     string `protobuf:"bytes,10,opt,name=page_token,json=pageToken,proto3" json:"page_token,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *FindExecutionsRequest) Reset() {
+	*x = FindExecutionsRequest{}
+	mi := &file_sidecall_v1_operator_service_proto_msgTypes[3]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *FindExecutionsRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*FindExecutionsRequest) ProtoMessage() {}
+
+func (x *FindExecutionsRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_sidecall_v1_operator_service_proto_msgTypes[3]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use FindExecutionsRequest.ProtoReflect.Descriptor instead.
+func (*FindExecutionsRequest) Descriptor() ([]byte, []int) {
+	return file_sidecall_v1_operator_service_proto_rawDescGZIP(), []int{3}
+}
+
+func (x *FindExecutionsRequest) GetKey() string {
+	if x != nil {
+		return x.Key
+	}
+	return ""
+}
+
+func (x *FindExecutionsRequest) GetValue() string {
+	if x != nil {
+		return x.Value
+	}
+	return ""
+}
+
+func (x *FindExecutionsRequest) GetLabel() string {
+	if x != nil {
+		return x.Label
+	}
+	return ""
+}
+
+func (x *FindExecutionsRequest) GetLabelValue() string {
+	if x != nil {
+		return x.LabelValue
+	}
+	return ""
+}
+
+func (x *FindExecutionsRequest) GetToolUseId() string {
+	if x != nil {
+		return x.ToolUseId
+	}
+	return ""
+}
+
+func (x *FindExecutionsRequest) GetConversationId() string {
+	if x != nil {
+		return x.ConversationId
+	}
+	return ""
+}
+
+func (x *FindExecutionsRequest) GetToolName() string {
+	if x != nil {
+		return x.ToolName
+	}
+	return ""
+}
+
+func (x *FindExecutionsRequest) GetSince() *timestamppb.Timestamp {
+	if x != nil {
+		return x.Since
+	}
+	return nil
+}
+
+func (x *FindExecutionsRequest) GetPageSize() int32 {
+	if x != nil {
+		return x.PageSize
+	}
+	return 0
+}
+
+func (x *FindExecutionsRequest) GetPageToken() string {
+	if x != nil {
+		return x.PageToken
+	}
+	return ""
+}
+
+// FindExecutionsResponse is a page of the calls that were found.
+type FindExecutionsResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// May be empty on a page that is not the last.
+	Executions []*FoundExecution `protobuf:"bytes,1,rep,name=executions,proto3" json:"executions,omitempty"`
+	// Empty after the last page.
+	NextPageToken string `protobuf:"bytes,2,opt,name=next_page_token,json=nextPageToken,proto3" json:"next_page_token,omitempty"`
+	// Of calls that ended before this there is no record any more, by the store's clock.
+	RememberedSince *timestamppb.Timestamp `protobuf:"bytes,3,opt,name=remembered_since,json=rememberedSince,proto3" json:"remembered_since,omitempty"`
+	// On the first page, by key: the arguments that some tool is searched by, where this is
+	// none of them.
+	SearchKeys    []string `protobuf:"bytes,4,rep,name=search_keys,json=searchKeys,proto3" json:"search_keys,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *FindExecutionsResponse) Reset() {
+	*x = FindExecutionsResponse{}
+	mi := &file_sidecall_v1_operator_service_proto_msgTypes[4]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *FindExecutionsResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*FindExecutionsResponse) ProtoMessage() {}
+
+func (x *FindExecutionsResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_sidecall_v1_operator_service_proto_msgTypes[4]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use FindExecutionsResponse.ProtoReflect.Descriptor instead.
+func (*FindExecutionsResponse) Descriptor() ([]byte, []int) {
+	return file_sidecall_v1_operator_service_proto_rawDescGZIP(), []int{4}
+}
+
+func (x *FindExecutionsResponse) GetExecutions() []*FoundExecution {
+	if x != nil {
+		return x.Executions
+	}
+	return nil
+}
+
+func (x *FindExecutionsResponse) GetNextPageToken() string {
+	if x != nil {
+		return x.NextPageToken
+	}
+	return ""
+}
+
+func (x *FindExecutionsResponse) GetRememberedSince() *timestamppb.Timestamp {
+	if x != nil {
+		return x.RememberedSince
+	}
+	return nil
+}
+
+func (x *FindExecutionsResponse) GetSearchKeys() []string {
+	if x != nil {
+		return x.SearchKeys
+	}
+	return nil
+}
+
+// FoundExecution is a call with all that is known of it.
+type FoundExecution struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Whose call it is.
+	Tenant string `protobuf:"bytes,1,opt,name=tenant,proto3" json:"tenant,omitempty"`
+	// As it was sent with the call; may be empty.
+	ConversationId string `protobuf:"bytes,2,opt,name=conversation_id,json=conversationId,proto3" json:"conversation_id,omitempty"`
+	// As it was sent with the call; may be empty.
+	TurnId string `protobuf:"bytes,3,opt,name=turn_id,json=turnId,proto3" json:"turn_id,omitempty"`
+	// The call's own id. Always set.
+	ToolUseId string `protobuf:"bytes,4,opt,name=tool_use_id,json=toolUseId,proto3" json:"tool_use_id,omitempty"`
+	// Always set.
+	Verdict Verdict `protobuf:"varint,5,opt,name=verdict,proto3,enum=sidecall.v1.Verdict" json:"verdict,omitempty"`
+	// Why, in a sentence.
+	Explanation string `protobuf:"bytes,6,opt,name=explanation,proto3" json:"explanation,omitempty"`
+	// Whether and how it is safe to send it again, in a sentence or two.
+	Advice string `protobuf:"bytes,7,opt,name=advice,proto3" json:"advice,omitempty"`
+	// Its record; execution.result.content is what the model was told. Unset when it is
+	// forgotten.
+	Execution *Execution `protobuf:"bytes,8,opt,name=execution,proto3" json:"execution,omitempty"`
+	// What is kept beside it; unset where there is nothing.
+	Details *CallDetails `protobuf:"bytes,9,opt,name=details,proto3" json:"details,omitempty"`
+	// The key that was forwarded to the upstream, of a tool that is keyed.
+	IdempotencyKey string `protobuf:"bytes,10,opt,name=idempotency_key,json=idempotencyKey,proto3" json:"idempotency_key,omitempty"`
+	// First 12 hexadecimal digits of the hash of tool and arguments.
+	Fingerprint string `protobuf:"bytes,11,opt,name=fingerprint,proto3" json:"fingerprint,omitempty"`
+	// How often this sidecar has answered it from its record since it was started, and when
+	// last; of the latest 10,000 such calls.
+	Replays int64 `protobuf:"varint,12,opt,name=replays,proto3" json:"replays,omitempty"`
+	// Unset where there were none.
+	LastReplayedAt *timestamppb.Timestamp `protobuf:"bytes,13,opt,name=last_replayed_at,json=lastReplayedAt,proto3" json:"last_replayed_at,omitempty"`
+	// The read-only tool that can tell what became of it; empty when none is configured.
+	VerifyWith string `protobuf:"bytes,14,opt,name=verify_with,json=verifyWith,proto3" json:"verify_with,omitempty"`
+	// A verification is configured: VerifyExecution can be asked.
+	Verifiable bool `protobuf:"varint,15,opt,name=verifiable,proto3" json:"verifiable,omitempty"`
+	// Its settlement waits in this sidecar's journal, and other sidecars do not know of it.
+	Journaled bool `protobuf:"varint,16,opt,name=journaled,proto3" json:"journaled,omitempty"`
+	// What is wrong with a record that cannot be read.
+	Damage        *ToolError `protobuf:"bytes,17,opt,name=damage,proto3" json:"damage,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *FoundExecution) Reset() {
+	*x = FoundExecution{}
+	mi := &file_sidecall_v1_operator_service_proto_msgTypes[5]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *FoundExecution) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*FoundExecution) ProtoMessage() {}
+
+func (x *FoundExecution) ProtoReflect() protoreflect.Message {
+	mi := &file_sidecall_v1_operator_service_proto_msgTypes[5]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use FoundExecution.ProtoReflect.Descriptor instead.
+func (*FoundExecution) Descriptor() ([]byte, []int) {
+	return file_sidecall_v1_operator_service_proto_rawDescGZIP(), []int{5}
+}
+
+func (x *FoundExecution) GetTenant() string {
+	if x != nil {
+		return x.Tenant
+	}
+	return ""
+}
+
+func (x *FoundExecution) GetConversationId() string {
+	if x != nil {
+		return x.ConversationId
+	}
+	return ""
+}
+
+func (x *FoundExecution) GetTurnId() string {
+	if x != nil {
+		return x.TurnId
+	}
+	return ""
+}
+
+func (x *FoundExecution) GetToolUseId() string {
+	if x != nil {
+		return x.ToolUseId
+	}
+	return ""
+}
+
+func (x *FoundExecution) GetVerdict() Verdict {
+	if x != nil {
+		return x.Verdict
+	}
+	return Verdict_VERDICT_UNSPECIFIED
+}
+
+func (x *FoundExecution) GetExplanation() string {
+	if x != nil {
+		return x.Explanation
+	}
+	return ""
+}
+
+func (x *FoundExecution) GetAdvice() string {
+	if x != nil {
+		return x.Advice
+	}
+	return ""
+}
+
+func (x *FoundExecution) GetExecution() *Execution {
+	if x != nil {
+		return x.Execution
+	}
+	return nil
+}
+
+func (x *FoundExecution) GetDetails() *CallDetails {
+	if x != nil {
+		return x.Details
+	}
+	return nil
+}
+
+func (x *FoundExecution) GetIdempotencyKey() string {
+	if x != nil {
+		return x.IdempotencyKey
+	}
+	return ""
+}
+
+func (x *FoundExecution) GetFingerprint() string {
+	if x != nil {
+		return x.Fingerprint
+	}
+	return ""
+}
+
+func (x *FoundExecution) GetReplays() int64 {
+	if x != nil {
+		return x.Replays
+	}
+	return 0
+}
+
+func (x *FoundExecution) GetLastReplayedAt() *timestamppb.Timestamp {
+	if x != nil {
+		return x.LastReplayedAt
+	}
+	return nil
+}
+
+func (x *FoundExecution) GetVerifyWith() string {
+	if x != nil {
+		return x.VerifyWith
+	}
+	return ""
+}
+
+func (x *FoundExecution) GetVerifiable() bool {
+	if x != nil {
+		return x.Verifiable
+	}
+	return false
+}
+
+func (x *FoundExecution) GetJournaled() bool {
+	if x != nil {
+		return x.Journaled
+	}
+	return false
+}
+
+func (x *FoundExecution) GetDamage() *ToolError {
+	if x != nil {
+		return x.Damage
+	}
+	return nil
+}
+
 // ResolveExecutionRequest says what became of an unknown call.
 type ResolveExecutionRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -345,7 +805,7 @@ type ResolveExecutionRequest struct {
 
 func (x *ResolveExecutionRequest) Reset() {
 	*x = ResolveExecutionRequest{}
-	mi := &file_sidecall_v1_operator_service_proto_msgTypes[3]
+	mi := &file_sidecall_v1_operator_service_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -357,7 +817,7 @@ func (x *ResolveExecutionRequest) String() string {
 func (*ResolveExecutionRequest) ProtoMessage() {}
 
 func (x *ResolveExecutionRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_sidecall_v1_operator_service_proto_msgTypes[3]
+	mi := &file_sidecall_v1_operator_service_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -370,7 +830,7 @@ func (x *ResolveExecutionRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResolveExecutionRequest.ProtoReflect.Descriptor instead.
 func (*ResolveExecutionRequest) Descriptor() ([]byte, []int) {
-	return file_sidecall_v1_operator_service_proto_rawDescGZIP(), []int{3}
+	return file_sidecall_v1_operator_service_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *ResolveExecutionRequest) GetConversationId() string {
@@ -447,7 +907,7 @@ type ResolveExecutionResponse struct {
 
 func (x *ResolveExecutionResponse) Reset() {
 	*x = ResolveExecutionResponse{}
-	mi := &file_sidecall_v1_operator_service_proto_msgTypes[4]
+	mi := &file_sidecall_v1_operator_service_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -459,7 +919,7 @@ func (x *ResolveExecutionResponse) String() string {
 func (*ResolveExecutionResponse) ProtoMessage() {}
 
 func (x *ResolveExecutionResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_sidecall_v1_operator_service_proto_msgTypes[4]
+	mi := &file_sidecall_v1_operator_service_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -472,7 +932,7 @@ func (x *ResolveExecutionResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResolveExecutionResponse.ProtoReflect.Descriptor instead.
 func (*ResolveExecutionResponse) Descriptor() ([]byte, []int) {
-	return file_sidecall_v1_operator_service_proto_rawDescGZIP(), []int{4}
+	return file_sidecall_v1_operator_service_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *ResolveExecutionResponse) GetExecution() *Execution {
@@ -504,7 +964,7 @@ type VerifyExecutionRequest struct {
 
 func (x *VerifyExecutionRequest) Reset() {
 	*x = VerifyExecutionRequest{}
-	mi := &file_sidecall_v1_operator_service_proto_msgTypes[5]
+	mi := &file_sidecall_v1_operator_service_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -516,7 +976,7 @@ func (x *VerifyExecutionRequest) String() string {
 func (*VerifyExecutionRequest) ProtoMessage() {}
 
 func (x *VerifyExecutionRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_sidecall_v1_operator_service_proto_msgTypes[5]
+	mi := &file_sidecall_v1_operator_service_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -529,7 +989,7 @@ func (x *VerifyExecutionRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use VerifyExecutionRequest.ProtoReflect.Descriptor instead.
 func (*VerifyExecutionRequest) Descriptor() ([]byte, []int) {
-	return file_sidecall_v1_operator_service_proto_rawDescGZIP(), []int{5}
+	return file_sidecall_v1_operator_service_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *VerifyExecutionRequest) GetConversationId() string {
@@ -595,7 +1055,7 @@ type VerifyExecutionResponse struct {
 
 func (x *VerifyExecutionResponse) Reset() {
 	*x = VerifyExecutionResponse{}
-	mi := &file_sidecall_v1_operator_service_proto_msgTypes[6]
+	mi := &file_sidecall_v1_operator_service_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -607,7 +1067,7 @@ func (x *VerifyExecutionResponse) String() string {
 func (*VerifyExecutionResponse) ProtoMessage() {}
 
 func (x *VerifyExecutionResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_sidecall_v1_operator_service_proto_msgTypes[6]
+	mi := &file_sidecall_v1_operator_service_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -620,7 +1080,7 @@ func (x *VerifyExecutionResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use VerifyExecutionResponse.ProtoReflect.Descriptor instead.
 func (*VerifyExecutionResponse) Descriptor() ([]byte, []int) {
-	return file_sidecall_v1_operator_service_proto_rawDescGZIP(), []int{6}
+	return file_sidecall_v1_operator_service_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *VerifyExecutionResponse) GetVerdict() VerificationVerdict {
@@ -685,7 +1145,7 @@ type CallDetails struct {
 
 func (x *CallDetails) Reset() {
 	*x = CallDetails{}
-	mi := &file_sidecall_v1_operator_service_proto_msgTypes[7]
+	mi := &file_sidecall_v1_operator_service_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -697,7 +1157,7 @@ func (x *CallDetails) String() string {
 func (*CallDetails) ProtoMessage() {}
 
 func (x *CallDetails) ProtoReflect() protoreflect.Message {
-	mi := &file_sidecall_v1_operator_service_proto_msgTypes[7]
+	mi := &file_sidecall_v1_operator_service_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -710,7 +1170,7 @@ func (x *CallDetails) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CallDetails.ProtoReflect.Descriptor instead.
 func (*CallDetails) Descriptor() ([]byte, []int) {
-	return file_sidecall_v1_operator_service_proto_rawDescGZIP(), []int{7}
+	return file_sidecall_v1_operator_service_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *CallDetails) GetPromptId() string {
@@ -774,7 +1234,51 @@ const file_sidecall_v1_operator_service_proto_rawDesc = "" +
 	"verifiable\x18\a \x01(\bR\n" +
 	"verifiable\x12,\n" +
 	"\x05error\x18\b \x01(\v2\x16.sidecall.v1.ToolErrorR\x05error\x12\x16\n" +
-	"\x06tenant\x18\t \x01(\tR\x06tenant\"\xb2\x02\n" +
+	"\x06tenant\x18\t \x01(\tR\x06tenant\"\xca\x02\n" +
+	"\x15FindExecutionsRequest\x12\x10\n" +
+	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value\x12\x14\n" +
+	"\x05label\x18\x03 \x01(\tR\x05label\x12\x1f\n" +
+	"\vlabel_value\x18\x04 \x01(\tR\n" +
+	"labelValue\x12\x1e\n" +
+	"\vtool_use_id\x18\x05 \x01(\tR\ttoolUseId\x12'\n" +
+	"\x0fconversation_id\x18\x06 \x01(\tR\x0econversationId\x12\x1b\n" +
+	"\ttool_name\x18\a \x01(\tR\btoolName\x120\n" +
+	"\x05since\x18\b \x01(\v2\x1a.google.protobuf.TimestampR\x05since\x12\x1b\n" +
+	"\tpage_size\x18\t \x01(\x05R\bpageSize\x12\x1d\n" +
+	"\n" +
+	"page_token\x18\n" +
+	" \x01(\tR\tpageToken\"\xe5\x01\n" +
+	"\x16FindExecutionsResponse\x12;\n" +
+	"\n" +
+	"executions\x18\x01 \x03(\v2\x1b.sidecall.v1.FoundExecutionR\n" +
+	"executions\x12&\n" +
+	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken\x12E\n" +
+	"\x10remembered_since\x18\x03 \x01(\v2\x1a.google.protobuf.TimestampR\x0frememberedSince\x12\x1f\n" +
+	"\vsearch_keys\x18\x04 \x03(\tR\n" +
+	"searchKeys\"\x98\x05\n" +
+	"\x0eFoundExecution\x12\x16\n" +
+	"\x06tenant\x18\x01 \x01(\tR\x06tenant\x12'\n" +
+	"\x0fconversation_id\x18\x02 \x01(\tR\x0econversationId\x12\x17\n" +
+	"\aturn_id\x18\x03 \x01(\tR\x06turnId\x12\x1e\n" +
+	"\vtool_use_id\x18\x04 \x01(\tR\ttoolUseId\x12.\n" +
+	"\averdict\x18\x05 \x01(\x0e2\x14.sidecall.v1.VerdictR\averdict\x12 \n" +
+	"\vexplanation\x18\x06 \x01(\tR\vexplanation\x12\x16\n" +
+	"\x06advice\x18\a \x01(\tR\x06advice\x124\n" +
+	"\texecution\x18\b \x01(\v2\x16.sidecall.v1.ExecutionR\texecution\x122\n" +
+	"\adetails\x18\t \x01(\v2\x18.sidecall.v1.CallDetailsR\adetails\x12'\n" +
+	"\x0fidempotency_key\x18\n" +
+	" \x01(\tR\x0eidempotencyKey\x12 \n" +
+	"\vfingerprint\x18\v \x01(\tR\vfingerprint\x12\x18\n" +
+	"\areplays\x18\f \x01(\x03R\areplays\x12D\n" +
+	"\x10last_replayed_at\x18\r \x01(\v2\x1a.google.protobuf.TimestampR\x0elastReplayedAt\x12\x1f\n" +
+	"\vverify_with\x18\x0e \x01(\tR\n" +
+	"verifyWith\x12\x1e\n" +
+	"\n" +
+	"verifiable\x18\x0f \x01(\bR\n" +
+	"verifiable\x12\x1c\n" +
+	"\tjournaled\x18\x10 \x01(\bR\tjournaled\x12.\n" +
+	"\x06damage\x18\x11 \x01(\v2\x16.sidecall.v1.ToolErrorR\x06damage\"\xb2\x02\n" +
 	"\x17ResolveExecutionRequest\x12'\n" +
 	"\x0fconversation_id\x18\x01 \x01(\tR\x0econversationId\x12\x17\n" +
 	"\aturn_id\x18\x02 \x01(\tR\x06turnId\x12\x1e\n" +
@@ -813,16 +1317,24 @@ const file_sidecall_v1_operator_service_proto_rawDesc = "" +
 	"upstreamId\x1a9\n" +
 	"\vLabelsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01*\xc7\x01\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01*\x89\x01\n" +
+	"\aVerdict\x12\x17\n" +
+	"\x13VERDICT_UNSPECIFIED\x10\x00\x12\x0f\n" +
+	"\vVERDICT_RAN\x10\x01\x12\x13\n" +
+	"\x0fVERDICT_RUNNING\x10\x02\x12\x13\n" +
+	"\x0fVERDICT_NOT_RUN\x10\x03\x12\x13\n" +
+	"\x0fVERDICT_UNKNOWN\x10\x04\x12\x15\n" +
+	"\x11VERDICT_FORGOTTEN\x10\x05*\xc7\x01\n" +
 	"\x13VerificationVerdict\x12$\n" +
 	" VERIFICATION_VERDICT_UNSPECIFIED\x10\x00\x12%\n" +
 	"!VERIFICATION_VERDICT_INCONCLUSIVE\x10\x01\x12\x1d\n" +
 	"\x19VERIFICATION_VERDICT_DONE\x10\x02\x12 \n" +
 	"\x1cVERIFICATION_VERDICT_NOT_RUN\x10\x03\x12\"\n" +
-	"\x1eVERIFICATION_VERDICT_TOO_EARLY\x10\x042\xa2\x02\n" +
+	"\x1eVERIFICATION_VERDICT_TOO_EARLY\x10\x042\xfd\x02\n" +
 	"\x0fOperatorService\x12P\n" +
 	"\vListUnknown\x12\x1f.sidecall.v1.ListUnknownRequest\x1a .sidecall.v1.ListUnknownResponse\x12_\n" +
-	"\x10ResolveExecution\x12$.sidecall.v1.ResolveExecutionRequest\x1a%.sidecall.v1.ResolveExecutionResponse\x12\\\n" +
+	"\x10ResolveExecution\x12$.sidecall.v1.ResolveExecutionRequest\x1a%.sidecall.v1.ResolveExecutionResponse\x12Y\n" +
+	"\x0eFindExecutions\x12\".sidecall.v1.FindExecutionsRequest\x1a#.sidecall.v1.FindExecutionsResponse\x12\\\n" +
 	"\x0fVerifyExecution\x12#.sidecall.v1.VerifyExecutionRequest\x1a$.sidecall.v1.VerifyExecutionResponseB;Z9github.com/sidecall/sidecall/proto/sidecall/v1;sidecallv1b\x06proto3"
 
 var (
@@ -837,47 +1349,61 @@ func file_sidecall_v1_operator_service_proto_rawDescGZIP() []byte {
 	return file_sidecall_v1_operator_service_proto_rawDescData
 }
 
-var file_sidecall_v1_operator_service_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_sidecall_v1_operator_service_proto_msgTypes = make([]protoimpl.MessageInfo, 9)
+var file_sidecall_v1_operator_service_proto_enumTypes = make([]protoimpl.EnumInfo, 2)
+var file_sidecall_v1_operator_service_proto_msgTypes = make([]protoimpl.MessageInfo, 12)
 var file_sidecall_v1_operator_service_proto_goTypes = []any{
-	(VerificationVerdict)(0),         // 0: sidecall.v1.VerificationVerdict
-	(*ListUnknownRequest)(nil),       // 1: sidecall.v1.ListUnknownRequest
-	(*ListUnknownResponse)(nil),      // 2: sidecall.v1.ListUnknownResponse
-	(*UnknownExecution)(nil),         // 3: sidecall.v1.UnknownExecution
-	(*ResolveExecutionRequest)(nil),  // 4: sidecall.v1.ResolveExecutionRequest
-	(*ResolveExecutionResponse)(nil), // 5: sidecall.v1.ResolveExecutionResponse
-	(*VerifyExecutionRequest)(nil),   // 6: sidecall.v1.VerifyExecutionRequest
-	(*VerifyExecutionResponse)(nil),  // 7: sidecall.v1.VerifyExecutionResponse
-	(*CallDetails)(nil),              // 8: sidecall.v1.CallDetails
-	nil,                              // 9: sidecall.v1.CallDetails.LabelsEntry
-	(*Execution)(nil),                // 10: sidecall.v1.Execution
-	(*ToolError)(nil),                // 11: sidecall.v1.ToolError
-	(ExecutionState)(0),              // 12: sidecall.v1.ExecutionState
-	(*timestamppb.Timestamp)(nil),    // 13: google.protobuf.Timestamp
-	(*ExecuteToolResponse)(nil),      // 14: sidecall.v1.ExecuteToolResponse
+	(Verdict)(0),                     // 0: sidecall.v1.Verdict
+	(VerificationVerdict)(0),         // 1: sidecall.v1.VerificationVerdict
+	(*ListUnknownRequest)(nil),       // 2: sidecall.v1.ListUnknownRequest
+	(*ListUnknownResponse)(nil),      // 3: sidecall.v1.ListUnknownResponse
+	(*UnknownExecution)(nil),         // 4: sidecall.v1.UnknownExecution
+	(*FindExecutionsRequest)(nil),    // 5: sidecall.v1.FindExecutionsRequest
+	(*FindExecutionsResponse)(nil),   // 6: sidecall.v1.FindExecutionsResponse
+	(*FoundExecution)(nil),           // 7: sidecall.v1.FoundExecution
+	(*ResolveExecutionRequest)(nil),  // 8: sidecall.v1.ResolveExecutionRequest
+	(*ResolveExecutionResponse)(nil), // 9: sidecall.v1.ResolveExecutionResponse
+	(*VerifyExecutionRequest)(nil),   // 10: sidecall.v1.VerifyExecutionRequest
+	(*VerifyExecutionResponse)(nil),  // 11: sidecall.v1.VerifyExecutionResponse
+	(*CallDetails)(nil),              // 12: sidecall.v1.CallDetails
+	nil,                              // 13: sidecall.v1.CallDetails.LabelsEntry
+	(*Execution)(nil),                // 14: sidecall.v1.Execution
+	(*ToolError)(nil),                // 15: sidecall.v1.ToolError
+	(*timestamppb.Timestamp)(nil),    // 16: google.protobuf.Timestamp
+	(ExecutionState)(0),              // 17: sidecall.v1.ExecutionState
+	(*ExecuteToolResponse)(nil),      // 18: sidecall.v1.ExecuteToolResponse
 }
 var file_sidecall_v1_operator_service_proto_depIdxs = []int32{
-	3,  // 0: sidecall.v1.ListUnknownResponse.executions:type_name -> sidecall.v1.UnknownExecution
-	10, // 1: sidecall.v1.UnknownExecution.execution:type_name -> sidecall.v1.Execution
-	11, // 2: sidecall.v1.UnknownExecution.error:type_name -> sidecall.v1.ToolError
-	12, // 3: sidecall.v1.ResolveExecutionRequest.state:type_name -> sidecall.v1.ExecutionState
-	10, // 4: sidecall.v1.ResolveExecutionResponse.execution:type_name -> sidecall.v1.Execution
-	0,  // 5: sidecall.v1.VerifyExecutionResponse.verdict:type_name -> sidecall.v1.VerificationVerdict
-	13, // 6: sidecall.v1.VerifyExecutionResponse.not_before:type_name -> google.protobuf.Timestamp
-	14, // 7: sidecall.v1.VerifyExecutionResponse.result:type_name -> sidecall.v1.ExecuteToolResponse
-	10, // 8: sidecall.v1.VerifyExecutionResponse.execution:type_name -> sidecall.v1.Execution
-	9,  // 9: sidecall.v1.CallDetails.labels:type_name -> sidecall.v1.CallDetails.LabelsEntry
-	1,  // 10: sidecall.v1.OperatorService.ListUnknown:input_type -> sidecall.v1.ListUnknownRequest
-	4,  // 11: sidecall.v1.OperatorService.ResolveExecution:input_type -> sidecall.v1.ResolveExecutionRequest
-	6,  // 12: sidecall.v1.OperatorService.VerifyExecution:input_type -> sidecall.v1.VerifyExecutionRequest
-	2,  // 13: sidecall.v1.OperatorService.ListUnknown:output_type -> sidecall.v1.ListUnknownResponse
-	5,  // 14: sidecall.v1.OperatorService.ResolveExecution:output_type -> sidecall.v1.ResolveExecutionResponse
-	7,  // 15: sidecall.v1.OperatorService.VerifyExecution:output_type -> sidecall.v1.VerifyExecutionResponse
-	13, // [13:16] is the sub-list for method output_type
-	10, // [10:13] is the sub-list for method input_type
-	10, // [10:10] is the sub-list for extension type_name
-	10, // [10:10] is the sub-list for extension extendee
-	0,  // [0:10] is the sub-list for field type_name
+	4,  // 0: sidecall.v1.ListUnknownResponse.executions:type_name -> sidecall.v1.UnknownExecution
+	14, // 1: sidecall.v1.UnknownExecution.execution:type_name -> sidecall.v1.Execution
+	15, // 2: sidecall.v1.UnknownExecution.error:type_name -> sidecall.v1.ToolError
+	16, // 3: sidecall.v1.FindExecutionsRequest.since:type_name -> google.protobuf.Timestamp
+	7,  // 4: sidecall.v1.FindExecutionsResponse.executions:type_name -> sidecall.v1.FoundExecution
+	16, // 5: sidecall.v1.FindExecutionsResponse.remembered_since:type_name -> google.protobuf.Timestamp
+	0,  // 6: sidecall.v1.FoundExecution.verdict:type_name -> sidecall.v1.Verdict
+	14, // 7: sidecall.v1.FoundExecution.execution:type_name -> sidecall.v1.Execution
+	12, // 8: sidecall.v1.FoundExecution.details:type_name -> sidecall.v1.CallDetails
+	16, // 9: sidecall.v1.FoundExecution.last_replayed_at:type_name -> google.protobuf.Timestamp
+	15, // 10: sidecall.v1.FoundExecution.damage:type_name -> sidecall.v1.ToolError
+	17, // 11: sidecall.v1.ResolveExecutionRequest.state:type_name -> sidecall.v1.ExecutionState
+	14, // 12: sidecall.v1.ResolveExecutionResponse.execution:type_name -> sidecall.v1.Execution
+	1,  // 13: sidecall.v1.VerifyExecutionResponse.verdict:type_name -> sidecall.v1.VerificationVerdict
+	16, // 14: sidecall.v1.VerifyExecutionResponse.not_before:type_name -> google.protobuf.Timestamp
+	18, // 15: sidecall.v1.VerifyExecutionResponse.result:type_name -> sidecall.v1.ExecuteToolResponse
+	14, // 16: sidecall.v1.VerifyExecutionResponse.execution:type_name -> sidecall.v1.Execution
+	13, // 17: sidecall.v1.CallDetails.labels:type_name -> sidecall.v1.CallDetails.LabelsEntry
+	2,  // 18: sidecall.v1.OperatorService.ListUnknown:input_type -> sidecall.v1.ListUnknownRequest
+	8,  // 19: sidecall.v1.OperatorService.ResolveExecution:input_type -> sidecall.v1.ResolveExecutionRequest
+	5,  // 20: sidecall.v1.OperatorService.FindExecutions:input_type -> sidecall.v1.FindExecutionsRequest
+	10, // 21: sidecall.v1.OperatorService.VerifyExecution:input_type -> sidecall.v1.VerifyExecutionRequest
+	3,  // 22: sidecall.v1.OperatorService.ListUnknown:output_type -> sidecall.v1.ListUnknownResponse
+	9,  // 23: sidecall.v1.OperatorService.ResolveExecution:output_type -> sidecall.v1.ResolveExecutionResponse
+	6,  // 24: sidecall.v1.OperatorService.FindExecutions:output_type -> sidecall.v1.FindExecutionsResponse
+	11, // 25: sidecall.v1.OperatorService.VerifyExecution:output_type -> sidecall.v1.VerifyExecutionResponse
+	22, // [22:26] is the sub-list for method output_type
+	18, // [18:22] is the sub-list for method input_type
+	18, // [18:18] is the sub-list for extension type_name
+	18, // [18:18] is the sub-list for extension extendee
+	0,  // [0:18] is the sub-list for field type_name
 }
 
 func init() { file_sidecall_v1_operator_service_proto_init() }
@@ -891,8 +1417,8 @@ func file_sidecall_v1_operator_service_proto_init() {
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_sidecall_v1_operator_service_proto_rawDesc), len(file_sidecall_v1_operator_service_proto_rawDesc)),
-			NumEnums:      1,
-			NumMessages:   9,
+			NumEnums:      2,
+			NumMessages:   12,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -21,6 +21,7 @@ const _ = grpc.SupportPackageIsVersion9
 const (
 	OperatorService_ListUnknown_FullMethodName      = "/sidecall.v1.OperatorService/ListUnknown"
 	OperatorService_ResolveExecution_FullMethodName = "/sidecall.v1.OperatorService/ResolveExecution"
+	OperatorService_FindExecutions_FullMethodName   = "/sidecall.v1.OperatorService/FindExecutions"
 	OperatorService_VerifyExecution_FullMethodName  = "/sidecall.v1.OperatorService/VerifyExecution"
 )
 
@@ -57,6 +58,11 @@ type OperatorServiceClient interface {
 	// DONE: whoever sends the call again gets the result given here. NOT_RUN lets
 	// the same id run again.
 	ResolveExecution(ctx context.Context, in *ResolveExecutionRequest, opts ...grpc.CallOption) (*ResolveExecutionResponse, error)
+	// FindExecutions answers "did it run?" of the calls that are found by one thing that is
+	// known of them: an argument, a label, an id, a conversation. The latest claim comes
+	// first. It changes nothing. A call that was refused before it was claimed (invalid
+	// arguments, a budget, an open breaker) leaves no record, and is not found.
+	FindExecutions(ctx context.Context, in *FindExecutionsRequest, opts ...grpc.CallOption) (*FindExecutionsResponse, error)
 	// VerifyExecution asks the tool's configured verification what became of an
 	// unknown call, and settles it so if asked to.
 	VerifyExecution(ctx context.Context, in *VerifyExecutionRequest, opts ...grpc.CallOption) (*VerifyExecutionResponse, error)
@@ -84,6 +90,16 @@ func (c *operatorServiceClient) ResolveExecution(ctx context.Context, in *Resolv
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
 	out := new(ResolveExecutionResponse)
 	err := c.cc.Invoke(ctx, OperatorService_ResolveExecution_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *operatorServiceClient) FindExecutions(ctx context.Context, in *FindExecutionsRequest, opts ...grpc.CallOption) (*FindExecutionsResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(FindExecutionsResponse)
+	err := c.cc.Invoke(ctx, OperatorService_FindExecutions_FullMethodName, in, out, cOpts...)
 	if err != nil {
 		return nil, err
 	}
@@ -133,6 +149,11 @@ type OperatorServiceServer interface {
 	// DONE: whoever sends the call again gets the result given here. NOT_RUN lets
 	// the same id run again.
 	ResolveExecution(context.Context, *ResolveExecutionRequest) (*ResolveExecutionResponse, error)
+	// FindExecutions answers "did it run?" of the calls that are found by one thing that is
+	// known of them: an argument, a label, an id, a conversation. The latest claim comes
+	// first. It changes nothing. A call that was refused before it was claimed (invalid
+	// arguments, a budget, an open breaker) leaves no record, and is not found.
+	FindExecutions(context.Context, *FindExecutionsRequest) (*FindExecutionsResponse, error)
 	// VerifyExecution asks the tool's configured verification what became of an
 	// unknown call, and settles it so if asked to.
 	VerifyExecution(context.Context, *VerifyExecutionRequest) (*VerifyExecutionResponse, error)
@@ -151,6 +172,9 @@ func (UnimplementedOperatorServiceServer) ListUnknown(context.Context, *ListUnkn
 }
 func (UnimplementedOperatorServiceServer) ResolveExecution(context.Context, *ResolveExecutionRequest) (*ResolveExecutionResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method ResolveExecution not implemented")
+}
+func (UnimplementedOperatorServiceServer) FindExecutions(context.Context, *FindExecutionsRequest) (*FindExecutionsResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method FindExecutions not implemented")
 }
 func (UnimplementedOperatorServiceServer) VerifyExecution(context.Context, *VerifyExecutionRequest) (*VerifyExecutionResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method VerifyExecution not implemented")
@@ -212,6 +236,24 @@ func _OperatorService_ResolveExecution_Handler(srv interface{}, ctx context.Cont
 	return interceptor(ctx, in, info, handler)
 }
 
+func _OperatorService_FindExecutions_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(FindExecutionsRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(OperatorServiceServer).FindExecutions(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: OperatorService_FindExecutions_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(OperatorServiceServer).FindExecutions(ctx, req.(*FindExecutionsRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 func _OperatorService_VerifyExecution_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
 	in := new(VerifyExecutionRequest)
 	if err := dec(in); err != nil {
@@ -244,6 +286,10 @@ var OperatorService_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "ResolveExecution",
 			Handler:    _OperatorService_ResolveExecution_Handler,
+		},
+		{
+			MethodName: "FindExecutions",
+			Handler:    _OperatorService_FindExecutions_Handler,
 		},
 		{
 			MethodName: "VerifyExecution",

@@ -26,7 +26,7 @@ from google.protobuf import timestamp_pb2 as google_dot_protobuf_dot_timestamp__
 from sidecall.v1 import tool_service_pb2 as sidecall_dot_v1_dot_tool__service__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\"sidecall/v1/operator_service.proto\x12\x0bsidecall.v1\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1esidecall/v1/tool_service.proto\";\n\x12ListUnknownRequest\x12\x11\n\tpage_size\x18\x01 \x01(\x05\x12\x12\n\npage_token\x18\x02 \x01(\t\"a\n\x13ListUnknownResponse\x12\x31\n\nexecutions\x18\x01 \x03(\x0b\x32\x1d.sidecall.v1.UnknownExecution\x12\x17\n\x0fnext_page_token\x18\x02 \x01(\t\"\xf1\x01\n\x10UnknownExecution\x12\x17\n\x0f\x63onversation_id\x18\x01 \x01(\t\x12\x0f\n\x07turn_id\x18\x02 \x01(\t\x12\x13\n\x0btool_use_id\x18\x03 \x01(\t\x12)\n\texecution\x18\x04 \x01(\x0b\x32\x16.sidecall.v1.Execution\x12\x13\n\x0b\x66ingerprint\x18\x05 \x01(\t\x12\x13\n\x0bverify_with\x18\x06 \x01(\t\x12\x12\n\nverifiable\x18\x07 \x01(\x08\x12%\n\x05\x65rror\x18\x08 \x01(\x0b\x32\x16.sidecall.v1.ToolError\x12\x0e\n\x06tenant\x18\t \x01(\t\"\xdb\x01\n\x17ResolveExecutionRequest\x12\x17\n\x0f\x63onversation_id\x18\x01 \x01(\t\x12\x0f\n\x07turn_id\x18\x02 \x01(\t\x12\x13\n\x0btool_use_id\x18\x03 \x01(\t\x12*\n\x05state\x18\x04 \x01(\x0e\x32\x1b.sidecall.v1.ExecutionState\x12\x0e\n\x06reason\x18\x05 \x01(\t\x12\x0f\n\x07\x63ontent\x18\x06 \x01(\t\x12\x10\n\x08is_error\x18\x07 \x01(\x08\x12\x13\n\x0bresolved_by\x18\x08 \x01(\t\x12\r\n\x05\x65poch\x18\t \x01(\x03\"E\n\x18ResolveExecutionResponse\x12)\n\texecution\x18\x01 \x01(\x0b\x32\x16.sidecall.v1.Execution\"\x94\x01\n\x16VerifyExecutionRequest\x12\x17\n\x0f\x63onversation_id\x18\x01 \x01(\t\x12\x0f\n\x07turn_id\x18\x02 \x01(\t\x12\x13\n\x0btool_use_id\x18\x03 \x01(\t\x12\x16\n\x0e\x61rguments_json\x18\x04 \x01(\t\x12\x0e\n\x06settle\x18\x05 \x01(\x08\x12\x13\n\x0bresolved_by\x18\x06 \x01(\t\"\xff\x01\n\x17VerifyExecutionResponse\x12\x31\n\x07verdict\x18\x01 \x01(\x0e\x32 .sidecall.v1.VerificationVerdict\x12\x13\n\x0b\x65xplanation\x18\x02 \x01(\t\x12.\n\nnot_before\x18\x03 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x30\n\x06result\x18\x04 \x01(\x0b\x32 .sidecall.v1.ExecuteToolResponse\x12\x0f\n\x07settled\x18\x05 \x01(\x08\x12)\n\texecution\x18\x06 \x01(\x0b\x32\x16.sidecall.v1.Execution\"\xc9\x01\n\x0b\x43\x61llDetails\x12\x11\n\tprompt_id\x18\x01 \x01(\t\x12\x16\n\x0e\x61rguments_json\x18\x02 \x01(\t\x12\x15\n\rarguments_cut\x18\x03 \x01(\x08\x12\x34\n\x06labels\x18\x04 \x03(\x0b\x32$.sidecall.v1.CallDetails.LabelsEntry\x12\x13\n\x0bupstream_id\x18\x05 \x01(\t\x1a-\n\x0bLabelsEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\t:\x02\x38\x01*\xc7\x01\n\x13VerificationVerdict\x12$\n VERIFICATION_VERDICT_UNSPECIFIED\x10\x00\x12%\n!VERIFICATION_VERDICT_INCONCLUSIVE\x10\x01\x12\x1d\n\x19VERIFICATION_VERDICT_DONE\x10\x02\x12 \n\x1cVERIFICATION_VERDICT_NOT_RUN\x10\x03\x12\"\n\x1eVERIFICATION_VERDICT_TOO_EARLY\x10\x04\x32\xa2\x02\n\x0fOperatorService\x12P\n\x0bListUnknown\x12\x1f.sidecall.v1.ListUnknownRequest\x1a .sidecall.v1.ListUnknownResponse\x12_\n\x10ResolveExecution\x12$.sidecall.v1.ResolveExecutionRequest\x1a%.sidecall.v1.ResolveExecutionResponse\x12\\\n\x0fVerifyExecution\x12#.sidecall.v1.VerifyExecutionRequest\x1a$.sidecall.v1.VerifyExecutionResponseB;Z9github.com/sidecall/sidecall/proto/sidecall/v1;sidecallv1b\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\"sidecall/v1/operator_service.proto\x12\x0bsidecall.v1\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1esidecall/v1/tool_service.proto\";\n\x12ListUnknownRequest\x12\x11\n\tpage_size\x18\x01 \x01(\x05\x12\x12\n\npage_token\x18\x02 \x01(\t\"a\n\x13ListUnknownResponse\x12\x31\n\nexecutions\x18\x01 \x03(\x0b\x32\x1d.sidecall.v1.UnknownExecution\x12\x17\n\x0fnext_page_token\x18\x02 \x01(\t\"\xf1\x01\n\x10UnknownExecution\x12\x17\n\x0f\x63onversation_id\x18\x01 \x01(\t\x12\x0f\n\x07turn_id\x18\x02 \x01(\t\x12\x13\n\x0btool_use_id\x18\x03 \x01(\t\x12)\n\texecution\x18\x04 \x01(\x0b\x32\x16.sidecall.v1.Execution\x12\x13\n\x0b\x66ingerprint\x18\x05 \x01(\t\x12\x13\n\x0bverify_with\x18\x06 \x01(\t\x12\x12\n\nverifiable\x18\x07 \x01(\x08\x12%\n\x05\x65rror\x18\x08 \x01(\x0b\x32\x16.sidecall.v1.ToolError\x12\x0e\n\x06tenant\x18\t \x01(\t\"\xea\x01\n\x15\x46indExecutionsRequest\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\t\x12\r\n\x05label\x18\x03 \x01(\t\x12\x13\n\x0blabel_value\x18\x04 \x01(\t\x12\x13\n\x0btool_use_id\x18\x05 \x01(\t\x12\x17\n\x0f\x63onversation_id\x18\x06 \x01(\t\x12\x11\n\ttool_name\x18\x07 \x01(\t\x12)\n\x05since\x18\x08 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x11\n\tpage_size\x18\t \x01(\x05\x12\x12\n\npage_token\x18\n \x01(\t\"\xad\x01\n\x16\x46indExecutionsResponse\x12/\n\nexecutions\x18\x01 \x03(\x0b\x32\x1b.sidecall.v1.FoundExecution\x12\x17\n\x0fnext_page_token\x18\x02 \x01(\t\x12\x34\n\x10remembered_since\x18\x03 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x13\n\x0bsearch_keys\x18\x04 \x03(\t\"\xda\x03\n\x0e\x46oundExecution\x12\x0e\n\x06tenant\x18\x01 \x01(\t\x12\x17\n\x0f\x63onversation_id\x18\x02 \x01(\t\x12\x0f\n\x07turn_id\x18\x03 \x01(\t\x12\x13\n\x0btool_use_id\x18\x04 \x01(\t\x12%\n\x07verdict\x18\x05 \x01(\x0e\x32\x14.sidecall.v1.Verdict\x12\x13\n\x0b\x65xplanation\x18\x06 \x01(\t\x12\x0e\n\x06\x61\x64vice\x18\x07 \x01(\t\x12)\n\texecution\x18\x08 \x01(\x0b\x32\x16.sidecall.v1.Execution\x12)\n\x07\x64\x65tails\x18\t \x01(\x0b\x32\x18.sidecall.v1.CallDetails\x12\x17\n\x0fidempotency_key\x18\n \x01(\t\x12\x13\n\x0b\x66ingerprint\x18\x0b \x01(\t\x12\x0f\n\x07replays\x18\x0c \x01(\x03\x12\x34\n\x10last_replayed_at\x18\r \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x13\n\x0bverify_with\x18\x0e \x01(\t\x12\x12\n\nverifiable\x18\x0f \x01(\x08\x12\x11\n\tjournaled\x18\x10 \x01(\x08\x12&\n\x06\x64\x61mage\x18\x11 \x01(\x0b\x32\x16.sidecall.v1.ToolError\"\xdb\x01\n\x17ResolveExecutionRequest\x12\x17\n\x0f\x63onversation_id\x18\x01 \x01(\t\x12\x0f\n\x07turn_id\x18\x02 \x01(\t\x12\x13\n\x0btool_use_id\x18\x03 \x01(\t\x12*\n\x05state\x18\x04 \x01(\x0e\x32\x1b.sidecall.v1.ExecutionState\x12\x0e\n\x06reason\x18\x05 \x01(\t\x12\x0f\n\x07\x63ontent\x18\x06 \x01(\t\x12\x10\n\x08is_error\x18\x07 \x01(\x08\x12\x13\n\x0bresolved_by\x18\x08 \x01(\t\x12\r\n\x05\x65poch\x18\t \x01(\x03\"E\n\x18ResolveExecutionResponse\x12)\n\texecution\x18\x01 \x01(\x0b\x32\x16.sidecall.v1.Execution\"\x94\x01\n\x16VerifyExecutionRequest\x12\x17\n\x0f\x63onversation_id\x18\x01 \x01(\t\x12\x0f\n\x07turn_id\x18\x02 \x01(\t\x12\x13\n\x0btool_use_id\x18\x03 \x01(\t\x12\x16\n\x0e\x61rguments_json\x18\x04 \x01(\t\x12\x0e\n\x06settle\x18\x05 \x01(\x08\x12\x13\n\x0bresolved_by\x18\x06 \x01(\t\"\xff\x01\n\x17VerifyExecutionResponse\x12\x31\n\x07verdict\x18\x01 \x01(\x0e\x32 .sidecall.v1.VerificationVerdict\x12\x13\n\x0b\x65xplanation\x18\x02 \x01(\t\x12.\n\nnot_before\x18\x03 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x30\n\x06result\x18\x04 \x01(\x0b\x32 .sidecall.v1.ExecuteToolResponse\x12\x0f\n\x07settled\x18\x05 \x01(\x08\x12)\n\texecution\x18\x06 \x01(\x0b\x32\x16.sidecall.v1.Execution\"\xc9\x01\n\x0b\x43\x61llDetails\x12\x11\n\tprompt_id\x18\x01 \x01(\t\x12\x16\n\x0e\x61rguments_json\x18\x02 \x01(\t\x12\x15\n\rarguments_cut\x18\x03 \x01(\x08\x12\x34\n\x06labels\x18\x04 \x03(\x0b\x32$.sidecall.v1.CallDetails.LabelsEntry\x12\x13\n\x0bupstream_id\x18\x05 \x01(\t\x1a-\n\x0bLabelsEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\t:\x02\x38\x01*\x89\x01\n\x07Verdict\x12\x17\n\x13VERDICT_UNSPECIFIED\x10\x00\x12\x0f\n\x0bVERDICT_RAN\x10\x01\x12\x13\n\x0fVERDICT_RUNNING\x10\x02\x12\x13\n\x0fVERDICT_NOT_RUN\x10\x03\x12\x13\n\x0fVERDICT_UNKNOWN\x10\x04\x12\x15\n\x11VERDICT_FORGOTTEN\x10\x05*\xc7\x01\n\x13VerificationVerdict\x12$\n VERIFICATION_VERDICT_UNSPECIFIED\x10\x00\x12%\n!VERIFICATION_VERDICT_INCONCLUSIVE\x10\x01\x12\x1d\n\x19VERIFICATION_VERDICT_DONE\x10\x02\x12 \n\x1cVERIFICATION_VERDICT_NOT_RUN\x10\x03\x12\"\n\x1eVERIFICATION_VERDICT_TOO_EARLY\x10\x04\x32\xfd\x02\n\x0fOperatorService\x12P\n\x0bListUnknown\x12\x1f.sidecall.v1.ListUnknownRequest\x1a .sidecall.v1.ListUnknownResponse\x12_\n\x10ResolveExecution\x12$.sidecall.v1.ResolveExecutionRequest\x1a%.sidecall.v1.ResolveExecutionResponse\x12Y\n\x0e\x46indExecutions\x12\".sidecall.v1.FindExecutionsRequest\x1a#.sidecall.v1.FindExecutionsResponse\x12\\\n\x0fVerifyExecution\x12#.sidecall.v1.VerifyExecutionRequest\x1a$.sidecall.v1.VerifyExecutionResponseB;Z9github.com/sidecall/sidecall/proto/sidecall/v1;sidecallv1b\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -36,26 +36,34 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['DESCRIPTOR']._serialized_options = b'Z9github.com/sidecall/sidecall/proto/sidecall/v1;sidecallv1'
   _globals['_CALLDETAILS_LABELSENTRY']._loaded_options = None
   _globals['_CALLDETAILS_LABELSENTRY']._serialized_options = b'8\001'
-  _globals['_VERIFICATIONVERDICT']._serialized_start=1427
-  _globals['_VERIFICATIONVERDICT']._serialized_end=1626
+  _globals['_VERDICT']._serialized_start=2317
+  _globals['_VERDICT']._serialized_end=2454
+  _globals['_VERIFICATIONVERDICT']._serialized_start=2457
+  _globals['_VERIFICATIONVERDICT']._serialized_end=2656
   _globals['_LISTUNKNOWNREQUEST']._serialized_start=116
   _globals['_LISTUNKNOWNREQUEST']._serialized_end=175
   _globals['_LISTUNKNOWNRESPONSE']._serialized_start=177
   _globals['_LISTUNKNOWNRESPONSE']._serialized_end=274
   _globals['_UNKNOWNEXECUTION']._serialized_start=277
   _globals['_UNKNOWNEXECUTION']._serialized_end=518
-  _globals['_RESOLVEEXECUTIONREQUEST']._serialized_start=521
-  _globals['_RESOLVEEXECUTIONREQUEST']._serialized_end=740
-  _globals['_RESOLVEEXECUTIONRESPONSE']._serialized_start=742
-  _globals['_RESOLVEEXECUTIONRESPONSE']._serialized_end=811
-  _globals['_VERIFYEXECUTIONREQUEST']._serialized_start=814
-  _globals['_VERIFYEXECUTIONREQUEST']._serialized_end=962
-  _globals['_VERIFYEXECUTIONRESPONSE']._serialized_start=965
-  _globals['_VERIFYEXECUTIONRESPONSE']._serialized_end=1220
-  _globals['_CALLDETAILS']._serialized_start=1223
-  _globals['_CALLDETAILS']._serialized_end=1424
-  _globals['_CALLDETAILS_LABELSENTRY']._serialized_start=1379
-  _globals['_CALLDETAILS_LABELSENTRY']._serialized_end=1424
-  _globals['_OPERATORSERVICE']._serialized_start=1629
-  _globals['_OPERATORSERVICE']._serialized_end=1919
+  _globals['_FINDEXECUTIONSREQUEST']._serialized_start=521
+  _globals['_FINDEXECUTIONSREQUEST']._serialized_end=755
+  _globals['_FINDEXECUTIONSRESPONSE']._serialized_start=758
+  _globals['_FINDEXECUTIONSRESPONSE']._serialized_end=931
+  _globals['_FOUNDEXECUTION']._serialized_start=934
+  _globals['_FOUNDEXECUTION']._serialized_end=1408
+  _globals['_RESOLVEEXECUTIONREQUEST']._serialized_start=1411
+  _globals['_RESOLVEEXECUTIONREQUEST']._serialized_end=1630
+  _globals['_RESOLVEEXECUTIONRESPONSE']._serialized_start=1632
+  _globals['_RESOLVEEXECUTIONRESPONSE']._serialized_end=1701
+  _globals['_VERIFYEXECUTIONREQUEST']._serialized_start=1704
+  _globals['_VERIFYEXECUTIONREQUEST']._serialized_end=1852
+  _globals['_VERIFYEXECUTIONRESPONSE']._serialized_start=1855
+  _globals['_VERIFYEXECUTIONRESPONSE']._serialized_end=2110
+  _globals['_CALLDETAILS']._serialized_start=2113
+  _globals['_CALLDETAILS']._serialized_end=2314
+  _globals['_CALLDETAILS_LABELSENTRY']._serialized_start=2269
+  _globals['_CALLDETAILS_LABELSENTRY']._serialized_end=2314
+  _globals['_OPERATORSERVICE']._serialized_start=2659
+  _globals['_OPERATORSERVICE']._serialized_end=3040
 # @@protoc_insertion_point(module_scope)

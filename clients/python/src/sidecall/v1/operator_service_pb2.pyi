@@ -11,6 +11,15 @@ from typing import ClassVar as _ClassVar, Optional as _Optional, Union as _Union
 
 DESCRIPTOR: _descriptor.FileDescriptor
 
+class Verdict(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+    __slots__ = ()
+    VERDICT_UNSPECIFIED: _ClassVar[Verdict]
+    VERDICT_RAN: _ClassVar[Verdict]
+    VERDICT_RUNNING: _ClassVar[Verdict]
+    VERDICT_NOT_RUN: _ClassVar[Verdict]
+    VERDICT_UNKNOWN: _ClassVar[Verdict]
+    VERDICT_FORGOTTEN: _ClassVar[Verdict]
+
 class VerificationVerdict(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     __slots__ = ()
     VERIFICATION_VERDICT_UNSPECIFIED: _ClassVar[VerificationVerdict]
@@ -18,6 +27,12 @@ class VerificationVerdict(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     VERIFICATION_VERDICT_DONE: _ClassVar[VerificationVerdict]
     VERIFICATION_VERDICT_NOT_RUN: _ClassVar[VerificationVerdict]
     VERIFICATION_VERDICT_TOO_EARLY: _ClassVar[VerificationVerdict]
+VERDICT_UNSPECIFIED: Verdict
+VERDICT_RAN: Verdict
+VERDICT_RUNNING: Verdict
+VERDICT_NOT_RUN: Verdict
+VERDICT_UNKNOWN: Verdict
+VERDICT_FORGOTTEN: Verdict
 VERIFICATION_VERDICT_UNSPECIFIED: VerificationVerdict
 VERIFICATION_VERDICT_INCONCLUSIVE: VerificationVerdict
 VERIFICATION_VERDICT_DONE: VerificationVerdict
@@ -61,6 +76,80 @@ class UnknownExecution(_message.Message):
     error: _tool_service_pb2.ToolError
     tenant: str
     def __init__(self, conversation_id: _Optional[str] = ..., turn_id: _Optional[str] = ..., tool_use_id: _Optional[str] = ..., execution: _Optional[_Union[_tool_service_pb2.Execution, _Mapping]] = ..., fingerprint: _Optional[str] = ..., verify_with: _Optional[str] = ..., verifiable: _Optional[bool] = ..., error: _Optional[_Union[_tool_service_pb2.ToolError, _Mapping]] = ..., tenant: _Optional[str] = ...) -> None: ...
+
+class FindExecutionsRequest(_message.Message):
+    __slots__ = ("key", "value", "label", "label_value", "tool_use_id", "conversation_id", "tool_name", "since", "page_size", "page_token")
+    KEY_FIELD_NUMBER: _ClassVar[int]
+    VALUE_FIELD_NUMBER: _ClassVar[int]
+    LABEL_FIELD_NUMBER: _ClassVar[int]
+    LABEL_VALUE_FIELD_NUMBER: _ClassVar[int]
+    TOOL_USE_ID_FIELD_NUMBER: _ClassVar[int]
+    CONVERSATION_ID_FIELD_NUMBER: _ClassVar[int]
+    TOOL_NAME_FIELD_NUMBER: _ClassVar[int]
+    SINCE_FIELD_NUMBER: _ClassVar[int]
+    PAGE_SIZE_FIELD_NUMBER: _ClassVar[int]
+    PAGE_TOKEN_FIELD_NUMBER: _ClassVar[int]
+    key: str
+    value: str
+    label: str
+    label_value: str
+    tool_use_id: str
+    conversation_id: str
+    tool_name: str
+    since: _timestamp_pb2.Timestamp
+    page_size: int
+    page_token: str
+    def __init__(self, key: _Optional[str] = ..., value: _Optional[str] = ..., label: _Optional[str] = ..., label_value: _Optional[str] = ..., tool_use_id: _Optional[str] = ..., conversation_id: _Optional[str] = ..., tool_name: _Optional[str] = ..., since: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., page_size: _Optional[int] = ..., page_token: _Optional[str] = ...) -> None: ...
+
+class FindExecutionsResponse(_message.Message):
+    __slots__ = ("executions", "next_page_token", "remembered_since", "search_keys")
+    EXECUTIONS_FIELD_NUMBER: _ClassVar[int]
+    NEXT_PAGE_TOKEN_FIELD_NUMBER: _ClassVar[int]
+    REMEMBERED_SINCE_FIELD_NUMBER: _ClassVar[int]
+    SEARCH_KEYS_FIELD_NUMBER: _ClassVar[int]
+    executions: _containers.RepeatedCompositeFieldContainer[FoundExecution]
+    next_page_token: str
+    remembered_since: _timestamp_pb2.Timestamp
+    search_keys: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, executions: _Optional[_Iterable[_Union[FoundExecution, _Mapping]]] = ..., next_page_token: _Optional[str] = ..., remembered_since: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., search_keys: _Optional[_Iterable[str]] = ...) -> None: ...
+
+class FoundExecution(_message.Message):
+    __slots__ = ("tenant", "conversation_id", "turn_id", "tool_use_id", "verdict", "explanation", "advice", "execution", "details", "idempotency_key", "fingerprint", "replays", "last_replayed_at", "verify_with", "verifiable", "journaled", "damage")
+    TENANT_FIELD_NUMBER: _ClassVar[int]
+    CONVERSATION_ID_FIELD_NUMBER: _ClassVar[int]
+    TURN_ID_FIELD_NUMBER: _ClassVar[int]
+    TOOL_USE_ID_FIELD_NUMBER: _ClassVar[int]
+    VERDICT_FIELD_NUMBER: _ClassVar[int]
+    EXPLANATION_FIELD_NUMBER: _ClassVar[int]
+    ADVICE_FIELD_NUMBER: _ClassVar[int]
+    EXECUTION_FIELD_NUMBER: _ClassVar[int]
+    DETAILS_FIELD_NUMBER: _ClassVar[int]
+    IDEMPOTENCY_KEY_FIELD_NUMBER: _ClassVar[int]
+    FINGERPRINT_FIELD_NUMBER: _ClassVar[int]
+    REPLAYS_FIELD_NUMBER: _ClassVar[int]
+    LAST_REPLAYED_AT_FIELD_NUMBER: _ClassVar[int]
+    VERIFY_WITH_FIELD_NUMBER: _ClassVar[int]
+    VERIFIABLE_FIELD_NUMBER: _ClassVar[int]
+    JOURNALED_FIELD_NUMBER: _ClassVar[int]
+    DAMAGE_FIELD_NUMBER: _ClassVar[int]
+    tenant: str
+    conversation_id: str
+    turn_id: str
+    tool_use_id: str
+    verdict: Verdict
+    explanation: str
+    advice: str
+    execution: _tool_service_pb2.Execution
+    details: CallDetails
+    idempotency_key: str
+    fingerprint: str
+    replays: int
+    last_replayed_at: _timestamp_pb2.Timestamp
+    verify_with: str
+    verifiable: bool
+    journaled: bool
+    damage: _tool_service_pb2.ToolError
+    def __init__(self, tenant: _Optional[str] = ..., conversation_id: _Optional[str] = ..., turn_id: _Optional[str] = ..., tool_use_id: _Optional[str] = ..., verdict: _Optional[_Union[Verdict, str]] = ..., explanation: _Optional[str] = ..., advice: _Optional[str] = ..., execution: _Optional[_Union[_tool_service_pb2.Execution, _Mapping]] = ..., details: _Optional[_Union[CallDetails, _Mapping]] = ..., idempotency_key: _Optional[str] = ..., fingerprint: _Optional[str] = ..., replays: _Optional[int] = ..., last_replayed_at: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., verify_with: _Optional[str] = ..., verifiable: _Optional[bool] = ..., journaled: _Optional[bool] = ..., damage: _Optional[_Union[_tool_service_pb2.ToolError, _Mapping]] = ...) -> None: ...
 
 class ResolveExecutionRequest(_message.Message):
     __slots__ = ("conversation_id", "turn_id", "tool_use_id", "state", "reason", "content", "is_error", "resolved_by", "epoch")
