@@ -26,7 +26,7 @@ func (e *Executor) settle(ctx context.Context, c *call, end ending) *response {
 	if c.run.claim == nil {
 		return e.respond(c, end.answer)
 	}
-	end.answer.Recorded = true
+	end.answer.Recorded, end.answer.Approval = true, c.run.approval
 	c.held.end(end.answer, end.state, e.Recorder.Panicked)
 	var leaves rules.Leaves
 	res, shaped := c.render(end.answer)
@@ -36,6 +36,9 @@ func (e *Executor) settle(ctx context.Context, c *call, end ending) *response {
 	}
 	if c.run.tried.upstreamID != "" {
 		settlement.Details = c.details()
+	}
+	if end.state == dedupe.Held {
+		settlement.HoldFor = c.route.Tool.Policy.ApprovalTTL
 	}
 	c.put(&settlement, res, shaped)
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), settleTimeout)

@@ -54,6 +54,9 @@ type Route struct {
 	// when nothing is configured.
 	Verification *Verification
 
+	// Approval says of which calls a person is asked first; nil where of none.
+	Approval *interpret.Approval
+
 	// Recovery is how its failed calls are told what was tried before; nil where they
 	// are not.
 	Recovery *Recovery

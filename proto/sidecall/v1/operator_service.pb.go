@@ -1208,6 +1208,523 @@ func (x *CallDetails) GetUpstreamId() string {
 	return ""
 }
 
+// ListHeldRequest asks for a page of the calls that are held.
+type ListHeldRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Calls to return at most: 1 to 1000. 0 means 100.
+	PageSize int32 `protobuf:"varint,1,opt,name=page_size,json=pageSize,proto3" json:"page_size,omitempty"`
+	// Empty, or next_page_token of the page before.
+	PageToken     string `protobuf:"bytes,2,opt,name=page_token,json=pageToken,proto3" json:"page_token,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ListHeldRequest) Reset() {
+	*x = ListHeldRequest{}
+	mi := &file_sidecall_v1_operator_service_proto_msgTypes[11]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ListHeldRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ListHeldRequest) ProtoMessage() {}
+
+func (x *ListHeldRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_sidecall_v1_operator_service_proto_msgTypes[11]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ListHeldRequest.ProtoReflect.Descriptor instead.
+func (*ListHeldRequest) Descriptor() ([]byte, []int) {
+	return file_sidecall_v1_operator_service_proto_rawDescGZIP(), []int{11}
+}
+
+func (x *ListHeldRequest) GetPageSize() int32 {
+	if x != nil {
+		return x.PageSize
+	}
+	return 0
+}
+
+func (x *ListHeldRequest) GetPageToken() string {
+	if x != nil {
+		return x.PageToken
+	}
+	return ""
+}
+
+// ListHeldResponse is a page of the calls that are held.
+type ListHeldResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// May be empty on a page that is not the last.
+	Executions []*HeldExecution `protobuf:"bytes,1,rep,name=executions,proto3" json:"executions,omitempty"`
+	// Empty after the last page.
+	NextPageToken string `protobuf:"bytes,2,opt,name=next_page_token,json=nextPageToken,proto3" json:"next_page_token,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ListHeldResponse) Reset() {
+	*x = ListHeldResponse{}
+	mi := &file_sidecall_v1_operator_service_proto_msgTypes[12]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ListHeldResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ListHeldResponse) ProtoMessage() {}
+
+func (x *ListHeldResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_sidecall_v1_operator_service_proto_msgTypes[12]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ListHeldResponse.ProtoReflect.Descriptor instead.
+func (*ListHeldResponse) Descriptor() ([]byte, []int) {
+	return file_sidecall_v1_operator_service_proto_rawDescGZIP(), []int{12}
+}
+
+func (x *ListHeldResponse) GetExecutions() []*HeldExecution {
+	if x != nil {
+		return x.Executions
+	}
+	return nil
+}
+
+func (x *ListHeldResponse) GetNextPageToken() string {
+	if x != nil {
+		return x.NextPageToken
+	}
+	return ""
+}
+
+// HeldExecution is a call that a person has to allow first.
+type HeldExecution struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// As it was sent with the call; may be empty.
+	ConversationId string `protobuf:"bytes,1,opt,name=conversation_id,json=conversationId,proto3" json:"conversation_id,omitempty"`
+	// As it was sent with the call; may be empty.
+	TurnId string `protobuf:"bytes,2,opt,name=turn_id,json=turnId,proto3" json:"turn_id,omitempty"`
+	// The call's own id. Always set.
+	ToolUseId string `protobuf:"bytes,3,opt,name=tool_use_id,json=toolUseId,proto3" json:"tool_use_id,omitempty"`
+	// Whose call it is: what the metadata sidecall-tenant names.
+	Tenant string `protobuf:"bytes,4,opt,name=tenant,proto3" json:"tenant,omitempty"`
+	// Its record, without the result. Its owner names the hold, lease_until says how long
+	// it counts, and approval who has allowed it.
+	Execution *Execution `protobuf:"bytes,5,opt,name=execution,proto3" json:"execution,omitempty"`
+	// First 12 hexadecimal digits of the hash of tool and arguments.
+	Fingerprint string `protobuf:"bytes,6,opt,name=fingerprint,proto3" json:"fingerprint,omitempty"`
+	// What is asked.
+	Hold *Hold `protobuf:"bytes,7,opt,name=hold,proto3" json:"hold,omitempty"`
+	// Its arguments as they will be sent, but for what is sensitive, and whose they are.
+	Details       *CallDetails `protobuf:"bytes,8,opt,name=details,proto3" json:"details,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *HeldExecution) Reset() {
+	*x = HeldExecution{}
+	mi := &file_sidecall_v1_operator_service_proto_msgTypes[13]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *HeldExecution) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*HeldExecution) ProtoMessage() {}
+
+func (x *HeldExecution) ProtoReflect() protoreflect.Message {
+	mi := &file_sidecall_v1_operator_service_proto_msgTypes[13]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use HeldExecution.ProtoReflect.Descriptor instead.
+func (*HeldExecution) Descriptor() ([]byte, []int) {
+	return file_sidecall_v1_operator_service_proto_rawDescGZIP(), []int{13}
+}
+
+func (x *HeldExecution) GetConversationId() string {
+	if x != nil {
+		return x.ConversationId
+	}
+	return ""
+}
+
+func (x *HeldExecution) GetTurnId() string {
+	if x != nil {
+		return x.TurnId
+	}
+	return ""
+}
+
+func (x *HeldExecution) GetToolUseId() string {
+	if x != nil {
+		return x.ToolUseId
+	}
+	return ""
+}
+
+func (x *HeldExecution) GetTenant() string {
+	if x != nil {
+		return x.Tenant
+	}
+	return ""
+}
+
+func (x *HeldExecution) GetExecution() *Execution {
+	if x != nil {
+		return x.Execution
+	}
+	return nil
+}
+
+func (x *HeldExecution) GetFingerprint() string {
+	if x != nil {
+		return x.Fingerprint
+	}
+	return ""
+}
+
+func (x *HeldExecution) GetHold() *Hold {
+	if x != nil {
+		return x.Hold
+	}
+	return nil
+}
+
+func (x *HeldExecution) GetDetails() *CallDetails {
+	if x != nil {
+		return x.Details
+	}
+	return nil
+}
+
+// ApproveExecutionRequest allows a held call.
+type ApproveExecutionRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// As it was sent with the call; empty where it had none.
+	ConversationId string `protobuf:"bytes,1,opt,name=conversation_id,json=conversationId,proto3" json:"conversation_id,omitempty"`
+	// As it was sent with the call; empty where it had none.
+	TurnId string `protobuf:"bytes,2,opt,name=turn_id,json=turnId,proto3" json:"turn_id,omitempty"`
+	// Required.
+	ToolUseId string `protobuf:"bytes,3,opt,name=tool_use_id,json=toolUseId,proto3" json:"tool_use_id,omitempty"`
+	// Who allows it. Required; at most 128 characters. It is kept as claimed_by, beside the
+	// user that the operating system names.
+	DecidedBy string `protobuf:"bytes,4,opt,name=decided_by,json=decidedBy,proto3" json:"decided_by,omitempty"`
+	// Why. Required; at most 500 characters. It is logged, and kept in the record: no
+	// secrets.
+	Reason string `protobuf:"bytes,5,opt,name=reason,proto3" json:"reason,omitempty"`
+	// When not empty, the hold that was looked at (owner of the Execution): a later one is
+	// refused.
+	Hold string `protobuf:"bytes,6,opt,name=hold,proto3" json:"hold,omitempty"`
+	// When not empty, the fingerprint that was looked at: a call with other arguments is
+	// refused.
+	Fingerprint   string `protobuf:"bytes,7,opt,name=fingerprint,proto3" json:"fingerprint,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ApproveExecutionRequest) Reset() {
+	*x = ApproveExecutionRequest{}
+	mi := &file_sidecall_v1_operator_service_proto_msgTypes[14]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ApproveExecutionRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ApproveExecutionRequest) ProtoMessage() {}
+
+func (x *ApproveExecutionRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_sidecall_v1_operator_service_proto_msgTypes[14]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ApproveExecutionRequest.ProtoReflect.Descriptor instead.
+func (*ApproveExecutionRequest) Descriptor() ([]byte, []int) {
+	return file_sidecall_v1_operator_service_proto_rawDescGZIP(), []int{14}
+}
+
+func (x *ApproveExecutionRequest) GetConversationId() string {
+	if x != nil {
+		return x.ConversationId
+	}
+	return ""
+}
+
+func (x *ApproveExecutionRequest) GetTurnId() string {
+	if x != nil {
+		return x.TurnId
+	}
+	return ""
+}
+
+func (x *ApproveExecutionRequest) GetToolUseId() string {
+	if x != nil {
+		return x.ToolUseId
+	}
+	return ""
+}
+
+func (x *ApproveExecutionRequest) GetDecidedBy() string {
+	if x != nil {
+		return x.DecidedBy
+	}
+	return ""
+}
+
+func (x *ApproveExecutionRequest) GetReason() string {
+	if x != nil {
+		return x.Reason
+	}
+	return ""
+}
+
+func (x *ApproveExecutionRequest) GetHold() string {
+	if x != nil {
+		return x.Hold
+	}
+	return ""
+}
+
+func (x *ApproveExecutionRequest) GetFingerprint() string {
+	if x != nil {
+		return x.Fingerprint
+	}
+	return ""
+}
+
+// ApproveExecutionResponse says that the call is allowed.
+type ApproveExecutionResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The record as it is now.
+	Execution     *Execution `protobuf:"bytes,1,opt,name=execution,proto3" json:"execution,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ApproveExecutionResponse) Reset() {
+	*x = ApproveExecutionResponse{}
+	mi := &file_sidecall_v1_operator_service_proto_msgTypes[15]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ApproveExecutionResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ApproveExecutionResponse) ProtoMessage() {}
+
+func (x *ApproveExecutionResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_sidecall_v1_operator_service_proto_msgTypes[15]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ApproveExecutionResponse.ProtoReflect.Descriptor instead.
+func (*ApproveExecutionResponse) Descriptor() ([]byte, []int) {
+	return file_sidecall_v1_operator_service_proto_rawDescGZIP(), []int{15}
+}
+
+func (x *ApproveExecutionResponse) GetExecution() *Execution {
+	if x != nil {
+		return x.Execution
+	}
+	return nil
+}
+
+// DenyExecutionRequest denies a held call.
+type DenyExecutionRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// As it was sent with the call; empty where it had none.
+	ConversationId string `protobuf:"bytes,1,opt,name=conversation_id,json=conversationId,proto3" json:"conversation_id,omitempty"`
+	// As it was sent with the call; empty where it had none.
+	TurnId string `protobuf:"bytes,2,opt,name=turn_id,json=turnId,proto3" json:"turn_id,omitempty"`
+	// Required.
+	ToolUseId string `protobuf:"bytes,3,opt,name=tool_use_id,json=toolUseId,proto3" json:"tool_use_id,omitempty"`
+	// Who denies it. As in ApproveExecutionRequest.
+	DecidedBy string `protobuf:"bytes,4,opt,name=decided_by,json=decidedBy,proto3" json:"decided_by,omitempty"`
+	// Why. Required; at most 500 characters. It is logged, and the model reads it: no
+	// secrets.
+	Reason string `protobuf:"bytes,5,opt,name=reason,proto3" json:"reason,omitempty"`
+	// As in ApproveExecutionRequest.
+	Hold string `protobuf:"bytes,6,opt,name=hold,proto3" json:"hold,omitempty"`
+	// As in ApproveExecutionRequest.
+	Fingerprint   string `protobuf:"bytes,7,opt,name=fingerprint,proto3" json:"fingerprint,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *DenyExecutionRequest) Reset() {
+	*x = DenyExecutionRequest{}
+	mi := &file_sidecall_v1_operator_service_proto_msgTypes[16]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *DenyExecutionRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*DenyExecutionRequest) ProtoMessage() {}
+
+func (x *DenyExecutionRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_sidecall_v1_operator_service_proto_msgTypes[16]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use DenyExecutionRequest.ProtoReflect.Descriptor instead.
+func (*DenyExecutionRequest) Descriptor() ([]byte, []int) {
+	return file_sidecall_v1_operator_service_proto_rawDescGZIP(), []int{16}
+}
+
+func (x *DenyExecutionRequest) GetConversationId() string {
+	if x != nil {
+		return x.ConversationId
+	}
+	return ""
+}
+
+func (x *DenyExecutionRequest) GetTurnId() string {
+	if x != nil {
+		return x.TurnId
+	}
+	return ""
+}
+
+func (x *DenyExecutionRequest) GetToolUseId() string {
+	if x != nil {
+		return x.ToolUseId
+	}
+	return ""
+}
+
+func (x *DenyExecutionRequest) GetDecidedBy() string {
+	if x != nil {
+		return x.DecidedBy
+	}
+	return ""
+}
+
+func (x *DenyExecutionRequest) GetReason() string {
+	if x != nil {
+		return x.Reason
+	}
+	return ""
+}
+
+func (x *DenyExecutionRequest) GetHold() string {
+	if x != nil {
+		return x.Hold
+	}
+	return ""
+}
+
+func (x *DenyExecutionRequest) GetFingerprint() string {
+	if x != nil {
+		return x.Fingerprint
+	}
+	return ""
+}
+
+// DenyExecutionResponse says that the call is denied.
+type DenyExecutionResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The record as it is now.
+	Execution     *Execution `protobuf:"bytes,1,opt,name=execution,proto3" json:"execution,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *DenyExecutionResponse) Reset() {
+	*x = DenyExecutionResponse{}
+	mi := &file_sidecall_v1_operator_service_proto_msgTypes[17]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *DenyExecutionResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*DenyExecutionResponse) ProtoMessage() {}
+
+func (x *DenyExecutionResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_sidecall_v1_operator_service_proto_msgTypes[17]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use DenyExecutionResponse.ProtoReflect.Descriptor instead.
+func (*DenyExecutionResponse) Descriptor() ([]byte, []int) {
+	return file_sidecall_v1_operator_service_proto_rawDescGZIP(), []int{17}
+}
+
+func (x *DenyExecutionResponse) GetExecution() *Execution {
+	if x != nil {
+		return x.Execution
+	}
+	return nil
+}
+
 var File_sidecall_v1_operator_service_proto protoreflect.FileDescriptor
 
 const file_sidecall_v1_operator_service_proto_rawDesc = "" +
@@ -1317,7 +1834,47 @@ const file_sidecall_v1_operator_service_proto_rawDesc = "" +
 	"upstreamId\x1a9\n" +
 	"\vLabelsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01*\x89\x01\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"M\n" +
+	"\x0fListHeldRequest\x12\x1b\n" +
+	"\tpage_size\x18\x01 \x01(\x05R\bpageSize\x12\x1d\n" +
+	"\n" +
+	"page_token\x18\x02 \x01(\tR\tpageToken\"v\n" +
+	"\x10ListHeldResponse\x12:\n" +
+	"\n" +
+	"executions\x18\x01 \x03(\v2\x1a.sidecall.v1.HeldExecutionR\n" +
+	"executions\x12&\n" +
+	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken\"\xbc\x02\n" +
+	"\rHeldExecution\x12'\n" +
+	"\x0fconversation_id\x18\x01 \x01(\tR\x0econversationId\x12\x17\n" +
+	"\aturn_id\x18\x02 \x01(\tR\x06turnId\x12\x1e\n" +
+	"\vtool_use_id\x18\x03 \x01(\tR\ttoolUseId\x12\x16\n" +
+	"\x06tenant\x18\x04 \x01(\tR\x06tenant\x124\n" +
+	"\texecution\x18\x05 \x01(\v2\x16.sidecall.v1.ExecutionR\texecution\x12 \n" +
+	"\vfingerprint\x18\x06 \x01(\tR\vfingerprint\x12%\n" +
+	"\x04hold\x18\a \x01(\v2\x11.sidecall.v1.HoldR\x04hold\x122\n" +
+	"\adetails\x18\b \x01(\v2\x18.sidecall.v1.CallDetailsR\adetails\"\xe8\x01\n" +
+	"\x17ApproveExecutionRequest\x12'\n" +
+	"\x0fconversation_id\x18\x01 \x01(\tR\x0econversationId\x12\x17\n" +
+	"\aturn_id\x18\x02 \x01(\tR\x06turnId\x12\x1e\n" +
+	"\vtool_use_id\x18\x03 \x01(\tR\ttoolUseId\x12\x1d\n" +
+	"\n" +
+	"decided_by\x18\x04 \x01(\tR\tdecidedBy\x12\x16\n" +
+	"\x06reason\x18\x05 \x01(\tR\x06reason\x12\x12\n" +
+	"\x04hold\x18\x06 \x01(\tR\x04hold\x12 \n" +
+	"\vfingerprint\x18\a \x01(\tR\vfingerprint\"P\n" +
+	"\x18ApproveExecutionResponse\x124\n" +
+	"\texecution\x18\x01 \x01(\v2\x16.sidecall.v1.ExecutionR\texecution\"\xe5\x01\n" +
+	"\x14DenyExecutionRequest\x12'\n" +
+	"\x0fconversation_id\x18\x01 \x01(\tR\x0econversationId\x12\x17\n" +
+	"\aturn_id\x18\x02 \x01(\tR\x06turnId\x12\x1e\n" +
+	"\vtool_use_id\x18\x03 \x01(\tR\ttoolUseId\x12\x1d\n" +
+	"\n" +
+	"decided_by\x18\x04 \x01(\tR\tdecidedBy\x12\x16\n" +
+	"\x06reason\x18\x05 \x01(\tR\x06reason\x12\x12\n" +
+	"\x04hold\x18\x06 \x01(\tR\x04hold\x12 \n" +
+	"\vfingerprint\x18\a \x01(\tR\vfingerprint\"M\n" +
+	"\x15DenyExecutionResponse\x124\n" +
+	"\texecution\x18\x01 \x01(\v2\x16.sidecall.v1.ExecutionR\texecution*\x89\x01\n" +
 	"\aVerdict\x12\x17\n" +
 	"\x13VERDICT_UNSPECIFIED\x10\x00\x12\x0f\n" +
 	"\vVERDICT_RAN\x10\x01\x12\x13\n" +
@@ -1330,12 +1887,15 @@ const file_sidecall_v1_operator_service_proto_rawDesc = "" +
 	"!VERIFICATION_VERDICT_INCONCLUSIVE\x10\x01\x12\x1d\n" +
 	"\x19VERIFICATION_VERDICT_DONE\x10\x02\x12 \n" +
 	"\x1cVERIFICATION_VERDICT_NOT_RUN\x10\x03\x12\"\n" +
-	"\x1eVERIFICATION_VERDICT_TOO_EARLY\x10\x042\xfd\x02\n" +
+	"\x1eVERIFICATION_VERDICT_TOO_EARLY\x10\x042\xff\x04\n" +
 	"\x0fOperatorService\x12P\n" +
 	"\vListUnknown\x12\x1f.sidecall.v1.ListUnknownRequest\x1a .sidecall.v1.ListUnknownResponse\x12_\n" +
 	"\x10ResolveExecution\x12$.sidecall.v1.ResolveExecutionRequest\x1a%.sidecall.v1.ResolveExecutionResponse\x12Y\n" +
 	"\x0eFindExecutions\x12\".sidecall.v1.FindExecutionsRequest\x1a#.sidecall.v1.FindExecutionsResponse\x12\\\n" +
-	"\x0fVerifyExecution\x12#.sidecall.v1.VerifyExecutionRequest\x1a$.sidecall.v1.VerifyExecutionResponseB;Z9github.com/sidecall/sidecall/proto/sidecall/v1;sidecallv1b\x06proto3"
+	"\x0fVerifyExecution\x12#.sidecall.v1.VerifyExecutionRequest\x1a$.sidecall.v1.VerifyExecutionResponse\x12G\n" +
+	"\bListHeld\x12\x1c.sidecall.v1.ListHeldRequest\x1a\x1d.sidecall.v1.ListHeldResponse\x12_\n" +
+	"\x10ApproveExecution\x12$.sidecall.v1.ApproveExecutionRequest\x1a%.sidecall.v1.ApproveExecutionResponse\x12V\n" +
+	"\rDenyExecution\x12!.sidecall.v1.DenyExecutionRequest\x1a\".sidecall.v1.DenyExecutionResponseB;Z9github.com/sidecall/sidecall/proto/sidecall/v1;sidecallv1b\x06proto3"
 
 var (
 	file_sidecall_v1_operator_service_proto_rawDescOnce sync.Once
@@ -1350,7 +1910,7 @@ func file_sidecall_v1_operator_service_proto_rawDescGZIP() []byte {
 }
 
 var file_sidecall_v1_operator_service_proto_enumTypes = make([]protoimpl.EnumInfo, 2)
-var file_sidecall_v1_operator_service_proto_msgTypes = make([]protoimpl.MessageInfo, 12)
+var file_sidecall_v1_operator_service_proto_msgTypes = make([]protoimpl.MessageInfo, 19)
 var file_sidecall_v1_operator_service_proto_goTypes = []any{
 	(Verdict)(0),                     // 0: sidecall.v1.Verdict
 	(VerificationVerdict)(0),         // 1: sidecall.v1.VerificationVerdict
@@ -1365,45 +1925,65 @@ var file_sidecall_v1_operator_service_proto_goTypes = []any{
 	(*VerifyExecutionRequest)(nil),   // 10: sidecall.v1.VerifyExecutionRequest
 	(*VerifyExecutionResponse)(nil),  // 11: sidecall.v1.VerifyExecutionResponse
 	(*CallDetails)(nil),              // 12: sidecall.v1.CallDetails
-	nil,                              // 13: sidecall.v1.CallDetails.LabelsEntry
-	(*Execution)(nil),                // 14: sidecall.v1.Execution
-	(*ToolError)(nil),                // 15: sidecall.v1.ToolError
-	(*timestamppb.Timestamp)(nil),    // 16: google.protobuf.Timestamp
-	(ExecutionState)(0),              // 17: sidecall.v1.ExecutionState
-	(*ExecuteToolResponse)(nil),      // 18: sidecall.v1.ExecuteToolResponse
+	(*ListHeldRequest)(nil),          // 13: sidecall.v1.ListHeldRequest
+	(*ListHeldResponse)(nil),         // 14: sidecall.v1.ListHeldResponse
+	(*HeldExecution)(nil),            // 15: sidecall.v1.HeldExecution
+	(*ApproveExecutionRequest)(nil),  // 16: sidecall.v1.ApproveExecutionRequest
+	(*ApproveExecutionResponse)(nil), // 17: sidecall.v1.ApproveExecutionResponse
+	(*DenyExecutionRequest)(nil),     // 18: sidecall.v1.DenyExecutionRequest
+	(*DenyExecutionResponse)(nil),    // 19: sidecall.v1.DenyExecutionResponse
+	nil,                              // 20: sidecall.v1.CallDetails.LabelsEntry
+	(*Execution)(nil),                // 21: sidecall.v1.Execution
+	(*ToolError)(nil),                // 22: sidecall.v1.ToolError
+	(*timestamppb.Timestamp)(nil),    // 23: google.protobuf.Timestamp
+	(ExecutionState)(0),              // 24: sidecall.v1.ExecutionState
+	(*ExecuteToolResponse)(nil),      // 25: sidecall.v1.ExecuteToolResponse
+	(*Hold)(nil),                     // 26: sidecall.v1.Hold
 }
 var file_sidecall_v1_operator_service_proto_depIdxs = []int32{
 	4,  // 0: sidecall.v1.ListUnknownResponse.executions:type_name -> sidecall.v1.UnknownExecution
-	14, // 1: sidecall.v1.UnknownExecution.execution:type_name -> sidecall.v1.Execution
-	15, // 2: sidecall.v1.UnknownExecution.error:type_name -> sidecall.v1.ToolError
-	16, // 3: sidecall.v1.FindExecutionsRequest.since:type_name -> google.protobuf.Timestamp
+	21, // 1: sidecall.v1.UnknownExecution.execution:type_name -> sidecall.v1.Execution
+	22, // 2: sidecall.v1.UnknownExecution.error:type_name -> sidecall.v1.ToolError
+	23, // 3: sidecall.v1.FindExecutionsRequest.since:type_name -> google.protobuf.Timestamp
 	7,  // 4: sidecall.v1.FindExecutionsResponse.executions:type_name -> sidecall.v1.FoundExecution
-	16, // 5: sidecall.v1.FindExecutionsResponse.remembered_since:type_name -> google.protobuf.Timestamp
+	23, // 5: sidecall.v1.FindExecutionsResponse.remembered_since:type_name -> google.protobuf.Timestamp
 	0,  // 6: sidecall.v1.FoundExecution.verdict:type_name -> sidecall.v1.Verdict
-	14, // 7: sidecall.v1.FoundExecution.execution:type_name -> sidecall.v1.Execution
+	21, // 7: sidecall.v1.FoundExecution.execution:type_name -> sidecall.v1.Execution
 	12, // 8: sidecall.v1.FoundExecution.details:type_name -> sidecall.v1.CallDetails
-	16, // 9: sidecall.v1.FoundExecution.last_replayed_at:type_name -> google.protobuf.Timestamp
-	15, // 10: sidecall.v1.FoundExecution.damage:type_name -> sidecall.v1.ToolError
-	17, // 11: sidecall.v1.ResolveExecutionRequest.state:type_name -> sidecall.v1.ExecutionState
-	14, // 12: sidecall.v1.ResolveExecutionResponse.execution:type_name -> sidecall.v1.Execution
+	23, // 9: sidecall.v1.FoundExecution.last_replayed_at:type_name -> google.protobuf.Timestamp
+	22, // 10: sidecall.v1.FoundExecution.damage:type_name -> sidecall.v1.ToolError
+	24, // 11: sidecall.v1.ResolveExecutionRequest.state:type_name -> sidecall.v1.ExecutionState
+	21, // 12: sidecall.v1.ResolveExecutionResponse.execution:type_name -> sidecall.v1.Execution
 	1,  // 13: sidecall.v1.VerifyExecutionResponse.verdict:type_name -> sidecall.v1.VerificationVerdict
-	16, // 14: sidecall.v1.VerifyExecutionResponse.not_before:type_name -> google.protobuf.Timestamp
-	18, // 15: sidecall.v1.VerifyExecutionResponse.result:type_name -> sidecall.v1.ExecuteToolResponse
-	14, // 16: sidecall.v1.VerifyExecutionResponse.execution:type_name -> sidecall.v1.Execution
-	13, // 17: sidecall.v1.CallDetails.labels:type_name -> sidecall.v1.CallDetails.LabelsEntry
-	2,  // 18: sidecall.v1.OperatorService.ListUnknown:input_type -> sidecall.v1.ListUnknownRequest
-	8,  // 19: sidecall.v1.OperatorService.ResolveExecution:input_type -> sidecall.v1.ResolveExecutionRequest
-	5,  // 20: sidecall.v1.OperatorService.FindExecutions:input_type -> sidecall.v1.FindExecutionsRequest
-	10, // 21: sidecall.v1.OperatorService.VerifyExecution:input_type -> sidecall.v1.VerifyExecutionRequest
-	3,  // 22: sidecall.v1.OperatorService.ListUnknown:output_type -> sidecall.v1.ListUnknownResponse
-	9,  // 23: sidecall.v1.OperatorService.ResolveExecution:output_type -> sidecall.v1.ResolveExecutionResponse
-	6,  // 24: sidecall.v1.OperatorService.FindExecutions:output_type -> sidecall.v1.FindExecutionsResponse
-	11, // 25: sidecall.v1.OperatorService.VerifyExecution:output_type -> sidecall.v1.VerifyExecutionResponse
-	22, // [22:26] is the sub-list for method output_type
-	18, // [18:22] is the sub-list for method input_type
-	18, // [18:18] is the sub-list for extension type_name
-	18, // [18:18] is the sub-list for extension extendee
-	0,  // [0:18] is the sub-list for field type_name
+	23, // 14: sidecall.v1.VerifyExecutionResponse.not_before:type_name -> google.protobuf.Timestamp
+	25, // 15: sidecall.v1.VerifyExecutionResponse.result:type_name -> sidecall.v1.ExecuteToolResponse
+	21, // 16: sidecall.v1.VerifyExecutionResponse.execution:type_name -> sidecall.v1.Execution
+	20, // 17: sidecall.v1.CallDetails.labels:type_name -> sidecall.v1.CallDetails.LabelsEntry
+	15, // 18: sidecall.v1.ListHeldResponse.executions:type_name -> sidecall.v1.HeldExecution
+	21, // 19: sidecall.v1.HeldExecution.execution:type_name -> sidecall.v1.Execution
+	26, // 20: sidecall.v1.HeldExecution.hold:type_name -> sidecall.v1.Hold
+	12, // 21: sidecall.v1.HeldExecution.details:type_name -> sidecall.v1.CallDetails
+	21, // 22: sidecall.v1.ApproveExecutionResponse.execution:type_name -> sidecall.v1.Execution
+	21, // 23: sidecall.v1.DenyExecutionResponse.execution:type_name -> sidecall.v1.Execution
+	2,  // 24: sidecall.v1.OperatorService.ListUnknown:input_type -> sidecall.v1.ListUnknownRequest
+	8,  // 25: sidecall.v1.OperatorService.ResolveExecution:input_type -> sidecall.v1.ResolveExecutionRequest
+	5,  // 26: sidecall.v1.OperatorService.FindExecutions:input_type -> sidecall.v1.FindExecutionsRequest
+	10, // 27: sidecall.v1.OperatorService.VerifyExecution:input_type -> sidecall.v1.VerifyExecutionRequest
+	13, // 28: sidecall.v1.OperatorService.ListHeld:input_type -> sidecall.v1.ListHeldRequest
+	16, // 29: sidecall.v1.OperatorService.ApproveExecution:input_type -> sidecall.v1.ApproveExecutionRequest
+	18, // 30: sidecall.v1.OperatorService.DenyExecution:input_type -> sidecall.v1.DenyExecutionRequest
+	3,  // 31: sidecall.v1.OperatorService.ListUnknown:output_type -> sidecall.v1.ListUnknownResponse
+	9,  // 32: sidecall.v1.OperatorService.ResolveExecution:output_type -> sidecall.v1.ResolveExecutionResponse
+	6,  // 33: sidecall.v1.OperatorService.FindExecutions:output_type -> sidecall.v1.FindExecutionsResponse
+	11, // 34: sidecall.v1.OperatorService.VerifyExecution:output_type -> sidecall.v1.VerifyExecutionResponse
+	14, // 35: sidecall.v1.OperatorService.ListHeld:output_type -> sidecall.v1.ListHeldResponse
+	17, // 36: sidecall.v1.OperatorService.ApproveExecution:output_type -> sidecall.v1.ApproveExecutionResponse
+	19, // 37: sidecall.v1.OperatorService.DenyExecution:output_type -> sidecall.v1.DenyExecutionResponse
+	31, // [31:38] is the sub-list for method output_type
+	24, // [24:31] is the sub-list for method input_type
+	24, // [24:24] is the sub-list for extension type_name
+	24, // [24:24] is the sub-list for extension extendee
+	0,  // [0:24] is the sub-list for field type_name
 }
 
 func init() { file_sidecall_v1_operator_service_proto_init() }
@@ -1418,7 +1998,7 @@ func file_sidecall_v1_operator_service_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_sidecall_v1_operator_service_proto_rawDesc), len(file_sidecall_v1_operator_service_proto_rawDesc)),
 			NumEnums:      2,
-			NumMessages:   12,
+			NumMessages:   19,
 			NumExtensions: 0,
 			NumServices:   1,
 		},
