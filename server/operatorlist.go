@@ -38,9 +38,29 @@ func (o *Operator) ListUnknown(ctx context.Context, req *sidecallv1.ListUnknownR
 }
 
 // ListHeld lists the calls that a person has to allow first: those of all tenants, where none is
-// named.
+// named, or one of them.
 func (o *Operator) ListHeld(ctx context.Context, req *sidecallv1.ListHeldRequest) (*sidecallv1.ListHeldResponse, error) {
-	found, next, err := pageOf(ctx, o.Executor, o.Executor.Records().Held, req)
+	records, within := o.Executor.Records(), req.GetConversationId()
+	if req.GetToolUseId() != "" {
+		key, err := keyOf(ctx, req)
+		if err != nil {
+			return nil, err
+		}
+		one, err := records.HeldCall(ctx, key)
+		if err != nil {
+			return nil, statusOf(err)
+		}
+		return &sidecallv1.ListHeldResponse{Executions: []*sidecallv1.HeldExecution{one}}, nil
+	}
+	if req.GetTurnId() != "" {
+		return nil, status.Error(codes.InvalidArgument, "turn_id: goes with tool_use_id; conversation_id alone narrows a listing")
+	}
+	found, next, err := pageOf(ctx, o.Executor, func(listed dedupe.Listed) *sidecallv1.HeldExecution {
+		if within != "" && within != listed.Key.Conversation {
+			return nil
+		}
+		return records.Held(listed)
+	}, req)
 	if err != nil {
 		return nil, err
 	}

@@ -219,6 +219,16 @@ func (e Records) notHeld(ctx context.Context, key tool.CallID, record dedupe.Rec
 	panic(fmt.Sprintf("a record in no state: %s", record.State))
 }
 
+// HeldCall describes one held call. Its errors are Faults, or that of ctx.
+func (e Records) HeldCall(ctx context.Context, key tool.CallID) (*sidecallv1.HeldExecution, error) {
+	w, err := e.heldCall(ctx, e.Catalog.Snapshot(), key)
+	if err != nil {
+		return nil, err
+	}
+	defer w.leave()
+	return e.Held(dedupe.Listed{Key: key, Record: w.record}), nil
+}
+
 // Held describes a call of a listing that is held; nil for one that waits for something else.
 func (e Records) Held(listed dedupe.Listed) *sidecallv1.HeldExecution {
 	record := listed.Record

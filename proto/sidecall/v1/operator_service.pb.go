@@ -1208,13 +1208,20 @@ func (x *CallDetails) GetUpstreamId() string {
 	return ""
 }
 
-// ListHeldRequest asks for a page of the calls that are held.
+// ListHeldRequest asks for a page of the calls that are held, or for one of them.
 type ListHeldRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Calls to return at most: 1 to 1000. 0 means 100.
 	PageSize int32 `protobuf:"varint,1,opt,name=page_size,json=pageSize,proto3" json:"page_size,omitempty"`
 	// Empty, or next_page_token of the page before.
-	PageToken     string `protobuf:"bytes,2,opt,name=page_token,json=pageToken,proto3" json:"page_token,omitempty"`
+	PageToken string `protobuf:"bytes,2,opt,name=page_token,json=pageToken,proto3" json:"page_token,omitempty"`
+	// When not empty, those of this conversation only.
+	ConversationId string `protobuf:"bytes,3,opt,name=conversation_id,json=conversationId,proto3" json:"conversation_id,omitempty"`
+	// With tool_use_id: as it was sent with the call; empty where it had none.
+	TurnId string `protobuf:"bytes,4,opt,name=turn_id,json=turnId,proto3" json:"turn_id,omitempty"`
+	// When not empty, this one call, by its ids: FAILED_PRECONDITION says what it is where it
+	// is not held.
+	ToolUseId     string `protobuf:"bytes,5,opt,name=tool_use_id,json=toolUseId,proto3" json:"tool_use_id,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1259,6 +1266,27 @@ func (x *ListHeldRequest) GetPageSize() int32 {
 func (x *ListHeldRequest) GetPageToken() string {
 	if x != nil {
 		return x.PageToken
+	}
+	return ""
+}
+
+func (x *ListHeldRequest) GetConversationId() string {
+	if x != nil {
+		return x.ConversationId
+	}
+	return ""
+}
+
+func (x *ListHeldRequest) GetTurnId() string {
+	if x != nil {
+		return x.TurnId
+	}
+	return ""
+}
+
+func (x *ListHeldRequest) GetToolUseId() string {
+	if x != nil {
+		return x.ToolUseId
 	}
 	return ""
 }
@@ -1834,11 +1862,14 @@ const file_sidecall_v1_operator_service_proto_rawDesc = "" +
 	"upstreamId\x1a9\n" +
 	"\vLabelsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"M\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\xaf\x01\n" +
 	"\x0fListHeldRequest\x12\x1b\n" +
 	"\tpage_size\x18\x01 \x01(\x05R\bpageSize\x12\x1d\n" +
 	"\n" +
-	"page_token\x18\x02 \x01(\tR\tpageToken\"v\n" +
+	"page_token\x18\x02 \x01(\tR\tpageToken\x12'\n" +
+	"\x0fconversation_id\x18\x03 \x01(\tR\x0econversationId\x12\x17\n" +
+	"\aturn_id\x18\x04 \x01(\tR\x06turnId\x12\x1e\n" +
+	"\vtool_use_id\x18\x05 \x01(\tR\ttoolUseId\"v\n" +
 	"\x10ListHeldResponse\x12:\n" +
 	"\n" +
 	"executions\x18\x01 \x03(\v2\x1a.sidecall.v1.HeldExecutionR\n" +

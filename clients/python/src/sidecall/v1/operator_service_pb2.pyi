@@ -233,12 +233,18 @@ class CallDetails(_message.Message):
     def __init__(self, prompt_id: _Optional[str] = ..., arguments_json: _Optional[str] = ..., arguments_cut: _Optional[bool] = ..., labels: _Optional[_Mapping[str, str]] = ..., upstream_id: _Optional[str] = ...) -> None: ...
 
 class ListHeldRequest(_message.Message):
-    __slots__ = ("page_size", "page_token")
+    __slots__ = ("page_size", "page_token", "conversation_id", "turn_id", "tool_use_id")
     PAGE_SIZE_FIELD_NUMBER: _ClassVar[int]
     PAGE_TOKEN_FIELD_NUMBER: _ClassVar[int]
+    CONVERSATION_ID_FIELD_NUMBER: _ClassVar[int]
+    TURN_ID_FIELD_NUMBER: _ClassVar[int]
+    TOOL_USE_ID_FIELD_NUMBER: _ClassVar[int]
     page_size: int
     page_token: str
-    def __init__(self, page_size: _Optional[int] = ..., page_token: _Optional[str] = ...) -> None: ...
+    conversation_id: str
+    turn_id: str
+    tool_use_id: str
+    def __init__(self, page_size: _Optional[int] = ..., page_token: _Optional[str] = ..., conversation_id: _Optional[str] = ..., turn_id: _Optional[str] = ..., tool_use_id: _Optional[str] = ...) -> None: ...
 
 class ListHeldResponse(_message.Message):
     __slots__ = ("executions", "next_page_token")
