@@ -58,7 +58,7 @@ func (c corrupting) Lookup(ctx context.Context, key tool.CallID) (dedupe.Record,
 	return c.Store.Lookup(ctx, key)
 }
 
-func (c corrupting) ListUnknown(context.Context, string) (dedupe.Page, error) {
+func (c corrupting) ListOpen(context.Context, string) (dedupe.Page, error) {
 	return dedupe.Page{Calls: []dedupe.Listed{{Key: c.key, Err: c.why}, {Err: c.why}}}, nil
 }
 
@@ -76,7 +76,7 @@ func TestACorruptRecord(t *testing.T) {
 		if _, err := here.Known(t.Context(), dedupe.Note{Key: call.Key}); !dedupe.IsCorrupt(err) {
 			t.Errorf("looked up: %v", err)
 		}
-		if page, err := here.ListUnknown(t.Context(), ""); err != nil || len(page.Calls) != 1 || page.Calls[0].Key != call.Key {
+		if page, err := here.ListOpen(t.Context(), ""); err != nil || len(page.Calls) != 1 || page.Calls[0].Key != call.Key {
 			t.Errorf("listed: %+v, %v", page, err)
 		}
 		here.says(t, "ERROR", "a record is corrupt", 4)
@@ -149,7 +149,7 @@ func TestARecordOfAnotherLayout(t *testing.T) {
 		if !errors.Is(err, dedupe.ErrLayout) || claim != nil {
 			t.Errorf("%v, %v", a, err)
 		}
-		if page, err := here.ListUnknown(t.Context(), ""); err != nil || len(page.Calls) != 1 || !errors.Is(page.Calls[0].Err, dedupe.ErrLayout) {
+		if page, err := here.ListOpen(t.Context(), ""); err != nil || len(page.Calls) != 1 || !errors.Is(page.Calls[0].Err, dedupe.ErrLayout) {
 			t.Errorf("listed: %+v, %v", page, err)
 		}
 		time.Sleep(time.Minute)

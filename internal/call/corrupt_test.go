@@ -31,7 +31,7 @@ func (rottenStore) Note(context.Context, dedupe.Note) (dedupe.Known, error) {
 	return dedupe.Known{}, errRotten
 }
 
-func (rottenStore) ListUnknown(context.Context, string) (dedupe.Page, error) {
+func (rottenStore) ListOpen(context.Context, string) (dedupe.Page, error) {
 	return dedupe.Page{Calls: []dedupe.Listed{{Key: tool.CallID{Conversation: "c1", Turn: "t1", ID: "toolu_1"}, Err: errRotten}}}, nil
 }
 

@@ -492,7 +492,7 @@ func (brokenStore) Find(context.Context, dedupe.Search) (dedupe.Page, error) {
 	return dedupe.Page{}, errDown
 }
 
-func (brokenStore) ListUnknown(context.Context, string) (dedupe.Page, error) {
+func (brokenStore) ListOpen(context.Context, string) (dedupe.Page, error) {
 	return dedupe.Page{}, errDown
 }
 func (brokenStore) Ping(context.Context) error { return errDown }

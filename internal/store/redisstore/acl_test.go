@@ -173,9 +173,9 @@ func everything(t *testing.T, s *Store, id string) error {
 	if got, err := s.ReadConversation(ctx, kept.Key, 0, 100); err != nil || len(got.Messages) != 1 {
 		return fmt.Errorf("a conversation with %d messages, %w", len(got.Messages), err)
 	}
-	page, err := s.ListUnknown(ctx, "")
+	page, err := s.ListOpen(ctx, "")
 	for err == nil && page.Next != "" && len(page.Calls) == 0 {
-		page, err = s.ListUnknown(ctx, page.Next)
+		page, err = s.ListOpen(ctx, page.Next)
 	}
 	if err == nil && len(page.Calls) == 0 {
 		err = errors.New("the unknown call is not listed")
