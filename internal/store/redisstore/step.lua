@@ -128,7 +128,8 @@ while at <= #plan do
     local most, size, place = struct.unpack('>I2I2', text)
     local low, high = string.sub(text, place, place + size - 1), string.sub(text, place + size)
     told = told or {}
-    for i = number, number + amount - 1 do
+    local last = number + amount - 1
+    for i = redis.call('EXISTS', unpack(keys, number, last)) > 0 and number or last + 1, last do
       for _, entry in ipairs(redis.call('ZRANGEBYLEX', keys[i], low, high, 'LIMIT', 0, most)) do
         told[#told + 1] = entry
       end
