@@ -105,6 +105,19 @@ func (d *Dedupe) ListUnknown(ctx context.Context, from string) (Page, error) {
 	return page, err
 }
 
+// Find is Store.Find, but that a record which waits in the journal is not known to it: see Told.
+func (d *Dedupe) Find(ctx context.Context, s Search) (Page, error) {
+	page, err := d.fence.Find(ctx, s)
+	d.courier.heard(err)
+	page.Calls = slices.DeleteFunc(page.Calls, func(call Listed) bool {
+		if call.Err != nil {
+			d.courier.heard(call.Err)
+		}
+		return call.Key.ID == ""
+	})
+	return page, err
+}
+
 // Resolve settles an Unknown call on behalf of somebody other than its owner, who has looked
 // at it. Superseded means that it is no longer what it was then.
 func (d *Dedupe) Resolve(ctx context.Context, call Listed, as State, result []byte) (SettleVerdict, error) {

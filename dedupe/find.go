@@ -2,7 +2,6 @@ package dedupe
 
 import (
 	"cmp"
-	"context"
 	"crypto/sha256"
 	"encoding/binary"
 	"time"
@@ -15,8 +14,11 @@ type Term [16]byte
 // MaxTerms is how many terms a call may be found by.
 const MaxTerms = 32
 
-// Most calls of a page that Find returns.
-const MaxFound = 1000
+// Bounds of a page of Find.
+const (
+	MaxFound      = 1000    // calls
+	MaxFoundBytes = 8 << 20 // of their results: it ends with the call that has more
+)
 
 // TermOf returns the term of a value under a name. The kind keeps names apart that come from
 // elsewhere: those of arguments and those of labels, say.
@@ -50,6 +52,3 @@ func (s *Search) Validate() error {
 		between("bytes of a tenant", len(s.Tenant), 0, MaxKeyBytes),
 		between("calls of a page", s.Most, 1, MaxFound))
 }
-
-// Find is Store.Find.
-func (d *Dedupe) Find(ctx context.Context, s Search) (Page, error) { return d.fence.Find(ctx, s) }

@@ -160,7 +160,7 @@ func TestAConversationThatCannotBeShown(t *testing.T) {
 		"show a b":                     {exitUsage, "one conversation at a time"},
 		"":                             {exitUsage, "conversations list, or sidecall conversations show ID"},
 		"c":                            {exitUsage, "want list, or show ID"},
-		"list --since week":            {exitUsage, "want how long ago, as in 90m, 24h or 7d"},
+		"list --since week":            {exitUsage, `--since "week": want how long ago, such as 90m, 24h or 7d`},
 		"list --limit -1":              {exitUsage, "--limit: must not be negative"},
 		"list c":                       {exitUsage, "a conversation is shown by"},
 		"show c --tenant reader --addr tcp://127.0.0.1:1": {exitUnavailable, "no sidecar answers"},
@@ -208,7 +208,7 @@ func TestConversationsAreListed(t *testing.T) {
 		}
 	}
 	empty, _ := (&fakeSidecar{}).serve(t)
-	if got := command(t, "conversations", "list", "--since", "24h", "--addr", empty); got.code != 0 || got.out != "" || !strings.Contains(got.errOut, "no conversation is kept that was appended to in the last 24h: AppendMessages keeps them") {
+	if got := command(t, "conversations", "list", "--since", "24h", "--addr", empty); got.code != 0 || got.out != "" || !strings.Contains(got.errOut, "no conversation is kept that was appended to since 2") {
 		t.Errorf("%+v", got)
 	}
 }

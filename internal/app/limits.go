@@ -50,6 +50,7 @@ func limits(cfg *config.Config) catalog.Limits {
 		BatchParallel:    cfg.Limits.BatchParallel,
 		RequireIDs:       cfg.Identity.Require,
 		RefuseUnrecorded: cfg.StoreDown.ReadOnly == "refuse",
+		KeepArguments:    cfg.KeepArguments == "redacted",
 		Taints:           cfg.HasSensitive(),
 	}
 }

@@ -125,12 +125,27 @@ func compileRecovery(route *catalog.Route, rules config.CallRules, cfg *config.C
 	case !how.Off:
 		route.Recovery = &catalog.Recovery{Targeting: targeting, MaxChars: how.MaxChars}
 	}
+	route.Search = targeting
+	if len(rules.SearchKeys) == 0 {
+		return
+	}
+	// Those that the config names are only ever kept as hashes, so that they may be sensitive.
+	route.Search, err = failures.NewTargeting(rules.SearchKeys, nil, nil)
+	if field, ok := errors.AsType[*failures.FieldError](err); ok {
+		wrong(nil, &failures.FieldError{Field: "search_keys" + strings.TrimPrefix(field.Field, "target"), Reason: strings.Replace(field.Reason, "be a target", "be searched by", 1)})
+	}
 }
 
-// recovery holds the arguments that make the target against the input schema.
-func (i *inspection) recovery(r config.RecoveryRules) {
-	for n, path := range r.Target {
-		name, at := failures.Split(path)[0], i.under("recovery", "target", strconv.Itoa(n))
+// recovery holds the arguments that make the target, and those that calls are found by,
+// against the input schema.
+func (i *inspection) recovery(r config.CallRules) {
+	i.arguments(r.Recovery.Target, "recovery", "target")
+	i.arguments(r.SearchKeys, "search_keys")
+}
+
+func (i *inspection) arguments(paths []string, key ...string) {
+	for n, path := range paths {
+		name, at := failures.Split(path)[0], i.under(append(slices.Clone(key), strconv.Itoa(n))...)
 		switch {
 		case i.own.Never(name):
 			i.add(config.RuleArgument, fmt.Sprintf("the input schema can never have %q%s: no call is ever about it", name, meant(i.own.Nearest(name))), at...)

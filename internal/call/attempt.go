@@ -95,7 +95,7 @@ func (r *errand) attempt(ctx context.Context, n int) (made attempt) {
 			verdict = nothing
 		}
 	}
-	return attempt{sent: true, reading: reading, mapped: reading.Failure != failure, stack: stack}
+	return attempt{sent: true, reading: reading, mapped: reading.Failure != failure, stack: stack, upstreamID: upstreamID(reply.Header)}
 }
 
 // entrusted is the context of an attempt as its backend gets it: the baggage of the caller,

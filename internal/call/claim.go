@@ -24,6 +24,8 @@ func (e *Executor) claim(ctx context.Context, c *call) (rules.Heard, *answer) {
 		EffectKey:   c.args.effect,
 		Draw:        ask.Draw,
 		Logs:        ask.Logs,
+		Details:     c.details(),
+		Terms:       c.terms(),
 	}
 	for looked := false; ; {
 		admission, claim, err := c.stay.ticket.Admit(ctx, req)

@@ -16,15 +16,10 @@ import (
 // maxConversationCalls bounds the calls of a conversation that are found by their records.
 const maxConversationCalls = 10 * dedupe.MaxFound
 
-// conversationTerm is what the calls of a conversation are found by.
-func conversationTerm(tenant, conversation string) dedupe.Term {
-	return dedupe.TermOf(tenant, "conversation", "", conversation)
-}
-
 // CallsOf returns what is recorded of the calls of a conversation, the latest of them where
 // there are more than maxConversationCalls. Its errors are Faults, or that of ctx.
 func (e Records) CallsOf(ctx context.Context, tenant, conversation string) (all []timeline.Record, more bool, err error) {
-	search := dedupe.Search{Tenant: tenant, Term: conversationTerm(tenant, conversation), Most: dedupe.MaxFound}
+	search := dedupe.Search{Tenant: tenant, Term: ConversationTerm(tenant, conversation), Most: dedupe.MaxFound}
 	for {
 		page, err := e.Dedupe.Find(ctx, search)
 		if err != nil {
@@ -53,7 +48,8 @@ func (e Records) recordOf(listed dedupe.Listed) timeline.Record {
 	if proto.Unmarshal(listed.Record.Details, details) == nil { // they are for people: no rule needs them
 		r.Prompt, r.Arguments, r.Cut = details.GetPromptId(), details.GetArgumentsJson(), details.GetArgumentsCut()
 	}
-	if told, err := result.Recorded(listed.Record); err == nil {
+	// What a closed call is answered is for who sends it late: the model was told otherwise.
+	if told, err := result.Recorded(listed.Record); err == nil && r.State != dedupe.Closed {
 		r.Text, r.IsError = told.GetContent(), told.GetIsError()
 	}
 	return r

@@ -71,7 +71,7 @@ func (e Records) fence(ctx context.Context, snapshot *catalog.Snapshot, key tool
 	if err != nil {
 		return nil, fault(Unreadable, "what answers the call %s cannot be written: %v", tool.Quote(key.ID), err)
 	}
-	return &dedupe.Closing{Key: key, Seen: seen, Tool: answer.Tool, Result: encoded, Retention: e.Dedupe.Retention()}, nil
+	return &dedupe.Closing{Key: key, Seen: seen, Tool: answer.Tool, Result: encoded, Terms: termsOf(key), Retention: e.Dedupe.Retention()}, nil
 }
 
 // awaitEnd waits for the end of a running call, as long as there is room to, so that who

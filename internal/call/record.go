@@ -23,8 +23,13 @@ func (e Records) Execution(ctx context.Context, key tool.CallID) (*sidecallv1.Ex
 		return nil, notLookedUp(ctx, err)
 	}
 	if record.State == dedupe.Absent {
-		return nil, neverStarted(key)
+		return nil, e.neverStarted(ctx, key)
 	}
+	return e.execution(key, record)
+}
+
+// execution is a record with its result.
+func (e Records) execution(key tool.CallID, record dedupe.Record) (*sidecallv1.Execution, error) {
 	execution := result.Execution(e.told(record))
 	if len(record.Result) > 0 {
 		execution.Result = &response{}
@@ -79,6 +84,22 @@ func unreadable(listed dedupe.Listed) *sidecallv1.UnknownExecution {
 		Execution: &sidecallv1.Execution{State: sidecallv1.ExecutionState_EXECUTION_STATE_UNKNOWN},
 		Error:     result.Error(e),
 	}
+}
+
+// neverStarted says that there is no record of a call; where one of its conversation has the id in
+// another turn, it names that.
+func (e Records) neverStarted(ctx context.Context, key tool.CallID) error {
+	page, err := e.Dedupe.Find(ctx, dedupe.Search{Tenant: key.Tenant, Term: dedupe.TermOf(key.Tenant, byID, "", key.ID), Most: foundAtOnce})
+	if err != nil {
+		return notLookedUp(ctx, err)
+	}
+	for _, other := range page.Calls {
+		if other.Key.Conversation == key.Conversation && other.Record.State != dedupe.Absent {
+			return fault(NotFound, "no record of tool_use_id %s with turn_id %s; there is one with turn_id %s, which is %s: send that turn_id",
+				tool.Quote(key.ID), tool.Quote(key.Turn), tool.Quote(other.Key.Turn), other.Record.State)
+		}
+	}
+	return neverStarted(key)
 }
 
 func neverStarted(key tool.CallID) error {

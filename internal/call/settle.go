@@ -3,12 +3,14 @@ package call
 import (
 	"context"
 	"errors"
+	"strconv"
 	"time"
 
 	"google.golang.org/protobuf/proto"
 
 	"github.com/sidecall/sidecall/dedupe"
 	"github.com/sidecall/sidecall/internal/failpoint"
+	"github.com/sidecall/sidecall/internal/notify"
 	"github.com/sidecall/sidecall/internal/output"
 	"github.com/sidecall/sidecall/internal/rules"
 )
@@ -27,12 +29,18 @@ func (e *Executor) settle(ctx context.Context, c *call, end ending) *response {
 		return e.respond(c, end.answer)
 	}
 	end.answer.Recorded = true
+	if end.state == dedupe.Unknown {
+		c.log.needs, c.log.claim = notify.Unknown, strconv.FormatInt(c.run.claim.Epoch(), 10)
+	}
 	c.held.end(end.answer, end.state, e.Recorder.Panicked)
 	var leaves rules.Leaves
 	res, shaped := c.render(end.answer)
 	c.held.leave(end.answer, res, &leaves)
 	settlement := dedupe.Settlement{
 		State: end.state, Attempts: c.run.tried.sent, Frees: end.frees(c), Tokens: leaves.Tokens, Appends: leaves.Appends,
+	}
+	if c.run.tried.upstreamID != "" || c.route.Compensation != nil {
+		settlement.Details = c.details()
 	}
 	c.put(&settlement, res, shaped)
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), settleTimeout)

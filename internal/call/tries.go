@@ -1,6 +1,7 @@
 package call
 
 import (
+	"cmp"
 	"net/http"
 
 	"github.com/sidecall/sidecall/internal/interpret"
@@ -17,6 +18,8 @@ type attempt struct {
 	// mapped says that a rule of the tool made the failure.
 	mapped bool
 	stack  string // of a panic of the backend, for the log only
+	// upstreamID is what the upstream calls it; empty where it does not say.
+	upstreamID string
 }
 
 // tries is what came of the attempts of a call so far.
@@ -33,6 +36,8 @@ type tries struct {
 	stack string
 	// mapped says that a rule of the tool made the failure of the last one.
 	mapped bool
+	// upstreamID is what the upstream calls the last one of which it has said so.
+	upstreamID string
 }
 
 // begin counts an attempt before it is made: a bug in the middle of it must not
@@ -44,7 +49,7 @@ func (t *tries) begin() { t.sent++ }
 // before this time.
 func (t *tries) add(a attempt, effect tool.Effect, reopened bool) *tool.Failure {
 	before := t.reading.Failure
-	t.reading = a.reading
+	t.reading, t.upstreamID = a.reading, cmp.Or(a.upstreamID, t.upstreamID)
 	if a.stack != "" {
 		t.stack = a.stack
 	}

@@ -8,6 +8,7 @@ import (
 	"github.com/sidecall/sidecall/internal/interpret"
 	"github.com/sidecall/sidecall/internal/limit"
 	"github.com/sidecall/sidecall/internal/redact"
+	"github.com/sidecall/sidecall/internal/rules/history/failures"
 	"github.com/sidecall/sidecall/internal/schema"
 	"github.com/sidecall/sidecall/internal/tool"
 	"github.com/sidecall/sidecall/retry"
@@ -53,9 +54,15 @@ type Route struct {
 	// when nothing is configured.
 	Verification *Verification
 
+	// Compensation is how a call that has happened is undone; nil when nothing is configured.
+	Compensation *Compensation
+
 	// Recovery is how its failed calls are told what was tried before; nil where they
 	// are not.
 	Recovery *Recovery
+
+	// Search picks the arguments that its calls are found by.
+	Search *failures.Targeting
 
 	// Secrets takes the secrets of the config out of what the tool says and
 	// returns; nil when there are none.
@@ -66,6 +73,12 @@ type Route struct {
 // would be now.
 func (r *Route) Blocked() time.Duration {
 	return max(r.Breaker.RetryAfter(), r.Connection.RetryAfter())
+}
+
+// Compensation undoes a call by one of another tool.
+type Compensation struct {
+	Tool string
+	Args *interpret.Arguments
 }
 
 // Verification finds out what became of a call whose answer was lost, by asking

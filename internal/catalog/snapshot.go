@@ -25,6 +25,8 @@ type Limits struct {
 	// RefuseUnrecorded refuses read_only tools too while the store is down.
 	// Tools with an effect are always refused then.
 	RefuseUnrecorded bool
+	// KeepArguments: the record of a call has its arguments too, without what is sensitive.
+	KeepArguments bool
 	// Taints: some tool, discovered or not yet, is refused once untrusted output has
 	// entered a prompt; so it is worth knowing which ones it has.
 	Taints bool

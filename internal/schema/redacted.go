@@ -7,14 +7,23 @@ import "github.com/sidecall/sidecall/internal/tool"
 // is args itself; args is never changed. Of a nil schema, and of one that cannot be
 // compiled, every value is one.
 func (s *Schema) Redacted(args map[string]any) map[string]any {
-	secrets := &sensitiveness{all: true}
-	if s.Prepare() == nil {
-		secrets = s.sensitive()
-	}
-	if args == nil || !secrets.all && !secrets.within(args) {
+	if !s.HasSecret(args) {
 		return args
 	}
-	return secrets.redacted(args).(map[string]any)
+	return s.concealed().redacted(args).(map[string]any)
+}
+
+// HasSecret reports whether some value in args is never shown.
+func (s *Schema) HasSecret(args map[string]any) bool {
+	secrets := s.concealed()
+	return args != nil && (secrets.all || secrets.within(args))
+}
+
+func (s *Schema) concealed() *sensitiveness {
+	if s.Prepare() != nil {
+		return &sensitiveness{all: true}
+	}
+	return s.sensitive()
 }
 
 func (s *sensitiveness) redacted(v any) any {

@@ -68,7 +68,7 @@ func TestAKeyThatIsDroppedUnderARunningCall(t *testing.T) {
 		if err != nil || a.Verdict != dedupe.Won {
 			t.Fatal(a.Verdict, err)
 		}
-		name := recordKey("sidecall:", req.Key)
+		name := RecordKey("sidecall:", req.Key)
 		srv.Do("pexpire", name, "-1") // its time is over
 		if got, err := s.Lookup(t.Context(), req.Key); err != nil || got.State != dedupe.Absent {
 			t.Fatalf("%v, %v", got.State, err)
@@ -103,7 +103,7 @@ func TestTheKeyLivesForTheRetention(t *testing.T) {
 	s := open(t, Options{Addrs: []string{srv.Addr}})
 	ctx := context.Background()
 	left := func(id string) time.Duration {
-		ms, _ := srv.Do("pttl", recordKey("sidecall:", request(id, 0).Key)).(int64)
+		ms, _ := srv.Do("pttl", RecordKey("sidecall:", request(id, 0).Key)).(int64)
 		return time.Duration(ms) * time.Millisecond
 	}
 	check := func(when string) {
@@ -319,7 +319,7 @@ func TestReplicasHaveToHaveIt(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if got := replica.Do("exists", recordKey("sidecall:", request("x", 0).Key)); got != int64(1) {
+	if got := replica.Do("exists", RecordKey("sidecall:", request("x", 0).Key)); got != int64(1) {
 		t.Error("the replica does not have the claim")
 	}
 }

@@ -23,6 +23,71 @@ const (
 	_ = protoimpl.EnforceVersion(protoimpl.MaxVersion - 20)
 )
 
+// Verdict answers "did it run?"
+type Verdict int32
+
+const (
+	// Never sent.
+	Verdict_VERDICT_UNSPECIFIED Verdict = 0
+	// It has a final result, which may be an error.
+	Verdict_VERDICT_RAN Verdict = 1
+	// A sidecar is at it.
+	Verdict_VERDICT_RUNNING Verdict = 2
+	// Nothing has had an effect under its id.
+	Verdict_VERDICT_NOT_RUN Verdict = 3
+	// It may have run.
+	Verdict_VERDICT_UNKNOWN Verdict = 4
+	// It was claimed, and its record is forgotten.
+	Verdict_VERDICT_FORGOTTEN Verdict = 5
+)
+
+// Enum value maps for Verdict.
+var (
+	Verdict_name = map[int32]string{
+		0: "VERDICT_UNSPECIFIED",
+		1: "VERDICT_RAN",
+		2: "VERDICT_RUNNING",
+		3: "VERDICT_NOT_RUN",
+		4: "VERDICT_UNKNOWN",
+		5: "VERDICT_FORGOTTEN",
+	}
+	Verdict_value = map[string]int32{
+		"VERDICT_UNSPECIFIED": 0,
+		"VERDICT_RAN":         1,
+		"VERDICT_RUNNING":     2,
+		"VERDICT_NOT_RUN":     3,
+		"VERDICT_UNKNOWN":     4,
+		"VERDICT_FORGOTTEN":   5,
+	}
+)
+
+func (x Verdict) Enum() *Verdict {
+	p := new(Verdict)
+	*p = x
+	return p
+}
+
+func (x Verdict) String() string {
+	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
+}
+
+func (Verdict) Descriptor() protoreflect.EnumDescriptor {
+	return file_sidecall_v1_operator_service_proto_enumTypes[0].Descriptor()
+}
+
+func (Verdict) Type() protoreflect.EnumType {
+	return &file_sidecall_v1_operator_service_proto_enumTypes[0]
+}
+
+func (x Verdict) Number() protoreflect.EnumNumber {
+	return protoreflect.EnumNumber(x)
+}
+
+// Deprecated: Use Verdict.Descriptor instead.
+func (Verdict) EnumDescriptor() ([]byte, []int) {
+	return file_sidecall_v1_operator_service_proto_rawDescGZIP(), []int{0}
+}
+
 // VerificationVerdict is what a verification says.
 type VerificationVerdict int32
 
@@ -68,11 +133,11 @@ func (x VerificationVerdict) String() string {
 }
 
 func (VerificationVerdict) Descriptor() protoreflect.EnumDescriptor {
-	return file_sidecall_v1_operator_service_proto_enumTypes[0].Descriptor()
+	return file_sidecall_v1_operator_service_proto_enumTypes[1].Descriptor()
 }
 
 func (VerificationVerdict) Type() protoreflect.EnumType {
-	return &file_sidecall_v1_operator_service_proto_enumTypes[0]
+	return &file_sidecall_v1_operator_service_proto_enumTypes[1]
 }
 
 func (x VerificationVerdict) Number() protoreflect.EnumNumber {
@@ -81,7 +146,7 @@ func (x VerificationVerdict) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use VerificationVerdict.Descriptor instead.
 func (VerificationVerdict) EnumDescriptor() ([]byte, []int) {
-	return file_sidecall_v1_operator_service_proto_rawDescGZIP(), []int{0}
+	return file_sidecall_v1_operator_service_proto_rawDescGZIP(), []int{1}
 }
 
 // ConversationEventKind is what an event is.
@@ -129,11 +194,11 @@ func (x ConversationEventKind) String() string {
 }
 
 func (ConversationEventKind) Descriptor() protoreflect.EnumDescriptor {
-	return file_sidecall_v1_operator_service_proto_enumTypes[1].Descriptor()
+	return file_sidecall_v1_operator_service_proto_enumTypes[2].Descriptor()
 }
 
 func (ConversationEventKind) Type() protoreflect.EnumType {
-	return &file_sidecall_v1_operator_service_proto_enumTypes[1]
+	return &file_sidecall_v1_operator_service_proto_enumTypes[2]
 }
 
 func (x ConversationEventKind) Number() protoreflect.EnumNumber {
@@ -142,7 +207,7 @@ func (x ConversationEventKind) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use ConversationEventKind.Descriptor instead.
 func (ConversationEventKind) EnumDescriptor() ([]byte, []int) {
-	return file_sidecall_v1_operator_service_proto_rawDescGZIP(), []int{1}
+	return file_sidecall_v1_operator_service_proto_rawDescGZIP(), []int{2}
 }
 
 // RecordKnown is what is known of the record of a call.
@@ -183,11 +248,11 @@ func (x RecordKnown) String() string {
 }
 
 func (RecordKnown) Descriptor() protoreflect.EnumDescriptor {
-	return file_sidecall_v1_operator_service_proto_enumTypes[2].Descriptor()
+	return file_sidecall_v1_operator_service_proto_enumTypes[3].Descriptor()
 }
 
 func (RecordKnown) Type() protoreflect.EnumType {
-	return &file_sidecall_v1_operator_service_proto_enumTypes[2]
+	return &file_sidecall_v1_operator_service_proto_enumTypes[3]
 }
 
 func (x RecordKnown) Number() protoreflect.EnumNumber {
@@ -196,7 +261,7 @@ func (x RecordKnown) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use RecordKnown.Descriptor instead.
 func (RecordKnown) EnumDescriptor() ([]byte, []int) {
-	return file_sidecall_v1_operator_service_proto_rawDescGZIP(), []int{2}
+	return file_sidecall_v1_operator_service_proto_rawDescGZIP(), []int{3}
 }
 
 // ErrorFate is what became of an error.
@@ -241,11 +306,11 @@ func (x ErrorFate) String() string {
 }
 
 func (ErrorFate) Descriptor() protoreflect.EnumDescriptor {
-	return file_sidecall_v1_operator_service_proto_enumTypes[3].Descriptor()
+	return file_sidecall_v1_operator_service_proto_enumTypes[4].Descriptor()
 }
 
 func (ErrorFate) Type() protoreflect.EnumType {
-	return &file_sidecall_v1_operator_service_proto_enumTypes[3]
+	return &file_sidecall_v1_operator_service_proto_enumTypes[4]
 }
 
 func (x ErrorFate) Number() protoreflect.EnumNumber {
@@ -254,7 +319,7 @@ func (x ErrorFate) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use ErrorFate.Descriptor instead.
 func (ErrorFate) EnumDescriptor() ([]byte, []int) {
-	return file_sidecall_v1_operator_service_proto_rawDescGZIP(), []int{3}
+	return file_sidecall_v1_operator_service_proto_rawDescGZIP(), []int{4}
 }
 
 // ListUnknownRequest asks for a page of the calls that are unknown.
@@ -488,6 +553,949 @@ func (x *UnknownExecution) GetTenant() string {
 	return ""
 }
 
+// FindExecutionsRequest says by what calls are to be found: by key, label or tool_use_id, else
+// by conversation_id alone. Whatever else is set narrows what is found. One tenant's are
+// found at a time.
+type FindExecutionsRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// An argument that a tool's search_keys name, such as order_id.
+	Key string `protobuf:"bytes,1,opt,name=key,proto3" json:"key,omitempty"`
+	// With key: its value as text, such as A-77, 12 or true.
+	Value string `protobuf:"bytes,2,opt,name=value,proto3" json:"value,omitempty"`
+	// The name of a label that was sent with the call.
+	Label string `protobuf:"bytes,3,opt,name=label,proto3" json:"label,omitempty"`
+	// With label: its value.
+	LabelValue string `protobuf:"bytes,4,opt,name=label_value,json=labelValue,proto3" json:"label_value,omitempty"`
+	// As it was sent with the call; its turn need not be known.
+	ToolUseId string `protobuf:"bytes,5,opt,name=tool_use_id,json=toolUseId,proto3" json:"tool_use_id,omitempty"`
+	// As it was sent with the call.
+	ConversationId string `protobuf:"bytes,6,opt,name=conversation_id,json=conversationId,proto3" json:"conversation_id,omitempty"`
+	// Calls of this tool only.
+	ToolName string `protobuf:"bytes,7,opt,name=tool_name,json=toolName,proto3" json:"tool_name,omitempty"`
+	// Calls that were claimed after this only.
+	Since *timestamppb.Timestamp `protobuf:"bytes,8,opt,name=since,proto3" json:"since,omitempty"`
+	// Calls to return at most: 1 to 1000. 0 means 100.
+	PageSize int32 `protobuf:"varint,9,opt,name=page_size,json=pageSize,proto3" json:"page_size,omitempty"`
+	// Empty, or next_page_token of the page before.
+	PageToken     string `protobuf:"bytes,10,opt,name=page_token,json=pageToken,proto3" json:"page_token,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *FindExecutionsRequest) Reset() {
+	*x = FindExecutionsRequest{}
+	mi := &file_sidecall_v1_operator_service_proto_msgTypes[3]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *FindExecutionsRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*FindExecutionsRequest) ProtoMessage() {}
+
+func (x *FindExecutionsRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_sidecall_v1_operator_service_proto_msgTypes[3]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use FindExecutionsRequest.ProtoReflect.Descriptor instead.
+func (*FindExecutionsRequest) Descriptor() ([]byte, []int) {
+	return file_sidecall_v1_operator_service_proto_rawDescGZIP(), []int{3}
+}
+
+func (x *FindExecutionsRequest) GetKey() string {
+	if x != nil {
+		return x.Key
+	}
+	return ""
+}
+
+func (x *FindExecutionsRequest) GetValue() string {
+	if x != nil {
+		return x.Value
+	}
+	return ""
+}
+
+func (x *FindExecutionsRequest) GetLabel() string {
+	if x != nil {
+		return x.Label
+	}
+	return ""
+}
+
+func (x *FindExecutionsRequest) GetLabelValue() string {
+	if x != nil {
+		return x.LabelValue
+	}
+	return ""
+}
+
+func (x *FindExecutionsRequest) GetToolUseId() string {
+	if x != nil {
+		return x.ToolUseId
+	}
+	return ""
+}
+
+func (x *FindExecutionsRequest) GetConversationId() string {
+	if x != nil {
+		return x.ConversationId
+	}
+	return ""
+}
+
+func (x *FindExecutionsRequest) GetToolName() string {
+	if x != nil {
+		return x.ToolName
+	}
+	return ""
+}
+
+func (x *FindExecutionsRequest) GetSince() *timestamppb.Timestamp {
+	if x != nil {
+		return x.Since
+	}
+	return nil
+}
+
+func (x *FindExecutionsRequest) GetPageSize() int32 {
+	if x != nil {
+		return x.PageSize
+	}
+	return 0
+}
+
+func (x *FindExecutionsRequest) GetPageToken() string {
+	if x != nil {
+		return x.PageToken
+	}
+	return ""
+}
+
+// FindExecutionsResponse is a page of the calls that were found.
+type FindExecutionsResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// May be empty on a page that is not the last.
+	Executions []*FoundExecution `protobuf:"bytes,1,rep,name=executions,proto3" json:"executions,omitempty"`
+	// Empty after the last page.
+	NextPageToken string `protobuf:"bytes,2,opt,name=next_page_token,json=nextPageToken,proto3" json:"next_page_token,omitempty"`
+	// Of calls that ended before this there is no record any more, by the store's clock.
+	RememberedSince *timestamppb.Timestamp `protobuf:"bytes,3,opt,name=remembered_since,json=rememberedSince,proto3" json:"remembered_since,omitempty"`
+	// On the first page, by key: the arguments that some tool is searched by, where this is
+	// none of them.
+	SearchKeys    []string `protobuf:"bytes,4,rep,name=search_keys,json=searchKeys,proto3" json:"search_keys,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *FindExecutionsResponse) Reset() {
+	*x = FindExecutionsResponse{}
+	mi := &file_sidecall_v1_operator_service_proto_msgTypes[4]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *FindExecutionsResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*FindExecutionsResponse) ProtoMessage() {}
+
+func (x *FindExecutionsResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_sidecall_v1_operator_service_proto_msgTypes[4]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use FindExecutionsResponse.ProtoReflect.Descriptor instead.
+func (*FindExecutionsResponse) Descriptor() ([]byte, []int) {
+	return file_sidecall_v1_operator_service_proto_rawDescGZIP(), []int{4}
+}
+
+func (x *FindExecutionsResponse) GetExecutions() []*FoundExecution {
+	if x != nil {
+		return x.Executions
+	}
+	return nil
+}
+
+func (x *FindExecutionsResponse) GetNextPageToken() string {
+	if x != nil {
+		return x.NextPageToken
+	}
+	return ""
+}
+
+func (x *FindExecutionsResponse) GetRememberedSince() *timestamppb.Timestamp {
+	if x != nil {
+		return x.RememberedSince
+	}
+	return nil
+}
+
+func (x *FindExecutionsResponse) GetSearchKeys() []string {
+	if x != nil {
+		return x.SearchKeys
+	}
+	return nil
+}
+
+// FoundExecution is a call with all that is known of it.
+type FoundExecution struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Whose call it is.
+	Tenant string `protobuf:"bytes,1,opt,name=tenant,proto3" json:"tenant,omitempty"`
+	// As it was sent with the call; may be empty.
+	ConversationId string `protobuf:"bytes,2,opt,name=conversation_id,json=conversationId,proto3" json:"conversation_id,omitempty"`
+	// As it was sent with the call; may be empty.
+	TurnId string `protobuf:"bytes,3,opt,name=turn_id,json=turnId,proto3" json:"turn_id,omitempty"`
+	// The call's own id. Always set.
+	ToolUseId string `protobuf:"bytes,4,opt,name=tool_use_id,json=toolUseId,proto3" json:"tool_use_id,omitempty"`
+	// Always set.
+	Verdict Verdict `protobuf:"varint,5,opt,name=verdict,proto3,enum=sidecall.v1.Verdict" json:"verdict,omitempty"`
+	// Why, in a sentence.
+	Explanation string `protobuf:"bytes,6,opt,name=explanation,proto3" json:"explanation,omitempty"`
+	// Whether and how it is safe to send it again, in a sentence or two.
+	Advice string `protobuf:"bytes,7,opt,name=advice,proto3" json:"advice,omitempty"`
+	// Its record; execution.result.content is what the model was told. Unset when it is
+	// forgotten.
+	Execution *Execution `protobuf:"bytes,8,opt,name=execution,proto3" json:"execution,omitempty"`
+	// What is kept beside it; unset where there is nothing.
+	Details *CallDetails `protobuf:"bytes,9,opt,name=details,proto3" json:"details,omitempty"`
+	// The key that was forwarded to the upstream, of a tool that is keyed.
+	IdempotencyKey string `protobuf:"bytes,10,opt,name=idempotency_key,json=idempotencyKey,proto3" json:"idempotency_key,omitempty"`
+	// First 12 hexadecimal digits of the hash of tool and arguments.
+	Fingerprint string `protobuf:"bytes,11,opt,name=fingerprint,proto3" json:"fingerprint,omitempty"`
+	// How often this sidecar has answered it from its record since it was started, and when
+	// last; of the latest 10,000 such calls.
+	Replays int64 `protobuf:"varint,12,opt,name=replays,proto3" json:"replays,omitempty"`
+	// Unset where there were none.
+	LastReplayedAt *timestamppb.Timestamp `protobuf:"bytes,13,opt,name=last_replayed_at,json=lastReplayedAt,proto3" json:"last_replayed_at,omitempty"`
+	// The read-only tool that can tell what became of it; empty when none is configured.
+	VerifyWith string `protobuf:"bytes,14,opt,name=verify_with,json=verifyWith,proto3" json:"verify_with,omitempty"`
+	// A verification is configured: VerifyExecution can be asked.
+	Verifiable bool `protobuf:"varint,15,opt,name=verifiable,proto3" json:"verifiable,omitempty"`
+	// Its settlement waits in this sidecar's journal, and other sidecars do not know of it.
+	Journaled bool `protobuf:"varint,16,opt,name=journaled,proto3" json:"journaled,omitempty"`
+	// What is wrong with a record that cannot be read.
+	Damage        *ToolError `protobuf:"bytes,17,opt,name=damage,proto3" json:"damage,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *FoundExecution) Reset() {
+	*x = FoundExecution{}
+	mi := &file_sidecall_v1_operator_service_proto_msgTypes[5]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *FoundExecution) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*FoundExecution) ProtoMessage() {}
+
+func (x *FoundExecution) ProtoReflect() protoreflect.Message {
+	mi := &file_sidecall_v1_operator_service_proto_msgTypes[5]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use FoundExecution.ProtoReflect.Descriptor instead.
+func (*FoundExecution) Descriptor() ([]byte, []int) {
+	return file_sidecall_v1_operator_service_proto_rawDescGZIP(), []int{5}
+}
+
+func (x *FoundExecution) GetTenant() string {
+	if x != nil {
+		return x.Tenant
+	}
+	return ""
+}
+
+func (x *FoundExecution) GetConversationId() string {
+	if x != nil {
+		return x.ConversationId
+	}
+	return ""
+}
+
+func (x *FoundExecution) GetTurnId() string {
+	if x != nil {
+		return x.TurnId
+	}
+	return ""
+}
+
+func (x *FoundExecution) GetToolUseId() string {
+	if x != nil {
+		return x.ToolUseId
+	}
+	return ""
+}
+
+func (x *FoundExecution) GetVerdict() Verdict {
+	if x != nil {
+		return x.Verdict
+	}
+	return Verdict_VERDICT_UNSPECIFIED
+}
+
+func (x *FoundExecution) GetExplanation() string {
+	if x != nil {
+		return x.Explanation
+	}
+	return ""
+}
+
+func (x *FoundExecution) GetAdvice() string {
+	if x != nil {
+		return x.Advice
+	}
+	return ""
+}
+
+func (x *FoundExecution) GetExecution() *Execution {
+	if x != nil {
+		return x.Execution
+	}
+	return nil
+}
+
+func (x *FoundExecution) GetDetails() *CallDetails {
+	if x != nil {
+		return x.Details
+	}
+	return nil
+}
+
+func (x *FoundExecution) GetIdempotencyKey() string {
+	if x != nil {
+		return x.IdempotencyKey
+	}
+	return ""
+}
+
+func (x *FoundExecution) GetFingerprint() string {
+	if x != nil {
+		return x.Fingerprint
+	}
+	return ""
+}
+
+func (x *FoundExecution) GetReplays() int64 {
+	if x != nil {
+		return x.Replays
+	}
+	return 0
+}
+
+func (x *FoundExecution) GetLastReplayedAt() *timestamppb.Timestamp {
+	if x != nil {
+		return x.LastReplayedAt
+	}
+	return nil
+}
+
+func (x *FoundExecution) GetVerifyWith() string {
+	if x != nil {
+		return x.VerifyWith
+	}
+	return ""
+}
+
+func (x *FoundExecution) GetVerifiable() bool {
+	if x != nil {
+		return x.Verifiable
+	}
+	return false
+}
+
+func (x *FoundExecution) GetJournaled() bool {
+	if x != nil {
+		return x.Journaled
+	}
+	return false
+}
+
+func (x *FoundExecution) GetDamage() *ToolError {
+	if x != nil {
+		return x.Damage
+	}
+	return nil
+}
+
+// PlanUndoRequest names a conversation, and perhaps a part of it.
+type PlanUndoRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Required.
+	ConversationId string `protobuf:"bytes,1,opt,name=conversation_id,json=conversationId,proto3" json:"conversation_id,omitempty"`
+	// Effects of this prompt only.
+	PromptId string `protobuf:"bytes,2,opt,name=prompt_id,json=promptId,proto3" json:"prompt_id,omitempty"`
+	// The effect of this call only, in whatever turn.
+	ToolUseId string `protobuf:"bytes,3,opt,name=tool_use_id,json=toolUseId,proto3" json:"tool_use_id,omitempty"`
+	// Empty, or next_page_token of the page before.
+	PageToken     string `protobuf:"bytes,4,opt,name=page_token,json=pageToken,proto3" json:"page_token,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *PlanUndoRequest) Reset() {
+	*x = PlanUndoRequest{}
+	mi := &file_sidecall_v1_operator_service_proto_msgTypes[6]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *PlanUndoRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*PlanUndoRequest) ProtoMessage() {}
+
+func (x *PlanUndoRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_sidecall_v1_operator_service_proto_msgTypes[6]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use PlanUndoRequest.ProtoReflect.Descriptor instead.
+func (*PlanUndoRequest) Descriptor() ([]byte, []int) {
+	return file_sidecall_v1_operator_service_proto_rawDescGZIP(), []int{6}
+}
+
+func (x *PlanUndoRequest) GetConversationId() string {
+	if x != nil {
+		return x.ConversationId
+	}
+	return ""
+}
+
+func (x *PlanUndoRequest) GetPromptId() string {
+	if x != nil {
+		return x.PromptId
+	}
+	return ""
+}
+
+func (x *PlanUndoRequest) GetToolUseId() string {
+	if x != nil {
+		return x.ToolUseId
+	}
+	return ""
+}
+
+func (x *PlanUndoRequest) GetPageToken() string {
+	if x != nil {
+		return x.PageToken
+	}
+	return ""
+}
+
+// PlanUndoResponse is a page of what has happened.
+type PlanUndoResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// May be empty on a page that is not the last.
+	Effects []*CommittedEffect `protobuf:"bytes,1,rep,name=effects,proto3" json:"effects,omitempty"`
+	// Empty after the last page.
+	NextPageToken string `protobuf:"bytes,2,opt,name=next_page_token,json=nextPageToken,proto3" json:"next_page_token,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *PlanUndoResponse) Reset() {
+	*x = PlanUndoResponse{}
+	mi := &file_sidecall_v1_operator_service_proto_msgTypes[7]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *PlanUndoResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*PlanUndoResponse) ProtoMessage() {}
+
+func (x *PlanUndoResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_sidecall_v1_operator_service_proto_msgTypes[7]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use PlanUndoResponse.ProtoReflect.Descriptor instead.
+func (*PlanUndoResponse) Descriptor() ([]byte, []int) {
+	return file_sidecall_v1_operator_service_proto_rawDescGZIP(), []int{7}
+}
+
+func (x *PlanUndoResponse) GetEffects() []*CommittedEffect {
+	if x != nil {
+		return x.Effects
+	}
+	return nil
+}
+
+func (x *PlanUndoResponse) GetNextPageToken() string {
+	if x != nil {
+		return x.NextPageToken
+	}
+	return ""
+}
+
+// GetOverviewRequest asks for everything.
+type GetOverviewRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *GetOverviewRequest) Reset() {
+	*x = GetOverviewRequest{}
+	mi := &file_sidecall_v1_operator_service_proto_msgTypes[8]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *GetOverviewRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*GetOverviewRequest) ProtoMessage() {}
+
+func (x *GetOverviewRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_sidecall_v1_operator_service_proto_msgTypes[8]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use GetOverviewRequest.ProtoReflect.Descriptor instead.
+func (*GetOverviewRequest) Descriptor() ([]byte, []int) {
+	return file_sidecall_v1_operator_service_proto_rawDescGZIP(), []int{8}
+}
+
+// GetOverviewResponse is how a sidecar is.
+type GetOverviewResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// By name.
+	Tools []*ToolOverview `protobuf:"bytes,1,rep,name=tools,proto3" json:"tools,omitempty"`
+	// Always set.
+	Numbers       *LoopNumbers `protobuf:"bytes,2,opt,name=numbers,proto3" json:"numbers,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *GetOverviewResponse) Reset() {
+	*x = GetOverviewResponse{}
+	mi := &file_sidecall_v1_operator_service_proto_msgTypes[9]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *GetOverviewResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*GetOverviewResponse) ProtoMessage() {}
+
+func (x *GetOverviewResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_sidecall_v1_operator_service_proto_msgTypes[9]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use GetOverviewResponse.ProtoReflect.Descriptor instead.
+func (*GetOverviewResponse) Descriptor() ([]byte, []int) {
+	return file_sidecall_v1_operator_service_proto_rawDescGZIP(), []int{9}
+}
+
+func (x *GetOverviewResponse) GetTools() []*ToolOverview {
+	if x != nil {
+		return x.Tools
+	}
+	return nil
+}
+
+func (x *GetOverviewResponse) GetNumbers() *LoopNumbers {
+	if x != nil {
+		return x.Numbers
+	}
+	return nil
+}
+
+// LoopNumbers say whether the agents of a sidecar are well, as its metrics do.
+type LoopNumbers struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Prompts that have ended.
+	Prompts int64 `protobuf:"varint,1,opt,name=prompts,proto3" json:"prompts,omitempty"`
+	// Calls per prompt, the median of them; 0 while there are none.
+	CallsPerPromptMedian float64 `protobuf:"fixed64,2,opt,name=calls_per_prompt_median,json=callsPerPromptMedian,proto3" json:"calls_per_prompt_median,omitempty"`
+	// Likewise, what one prompt in a hundred has more than.
+	CallsPerPromptP99 float64 `protobuf:"fixed64,3,opt,name=calls_per_prompt_p99,json=callsPerPromptP99,proto3" json:"calls_per_prompt_p99,omitempty"`
+	// Of the errors of a tool, the share that a success of it followed on in the same prompt,
+	// 0 to 1.
+	RecoveryRate float64 `protobuf:"fixed64,4,opt,name=recovery_rate,json=recoveryRate,proto3" json:"recovery_rate,omitempty"`
+	// Errors that were recovered from, or whose prompt ended badly.
+	Recoveries int64 `protobuf:"varint,5,opt,name=recoveries,proto3" json:"recoveries,omitempty"`
+	// Of all calls, the share that were answered from their record, 0 to 1.
+	ReplayRate float64 `protobuf:"fixed64,6,opt,name=replay_rate,json=replayRate,proto3" json:"replay_rate,omitempty"`
+	// Calls that had an answer.
+	Calls         int64 `protobuf:"varint,7,opt,name=calls,proto3" json:"calls,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *LoopNumbers) Reset() {
+	*x = LoopNumbers{}
+	mi := &file_sidecall_v1_operator_service_proto_msgTypes[10]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *LoopNumbers) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*LoopNumbers) ProtoMessage() {}
+
+func (x *LoopNumbers) ProtoReflect() protoreflect.Message {
+	mi := &file_sidecall_v1_operator_service_proto_msgTypes[10]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use LoopNumbers.ProtoReflect.Descriptor instead.
+func (*LoopNumbers) Descriptor() ([]byte, []int) {
+	return file_sidecall_v1_operator_service_proto_rawDescGZIP(), []int{10}
+}
+
+func (x *LoopNumbers) GetPrompts() int64 {
+	if x != nil {
+		return x.Prompts
+	}
+	return 0
+}
+
+func (x *LoopNumbers) GetCallsPerPromptMedian() float64 {
+	if x != nil {
+		return x.CallsPerPromptMedian
+	}
+	return 0
+}
+
+func (x *LoopNumbers) GetCallsPerPromptP99() float64 {
+	if x != nil {
+		return x.CallsPerPromptP99
+	}
+	return 0
+}
+
+func (x *LoopNumbers) GetRecoveryRate() float64 {
+	if x != nil {
+		return x.RecoveryRate
+	}
+	return 0
+}
+
+func (x *LoopNumbers) GetRecoveries() int64 {
+	if x != nil {
+		return x.Recoveries
+	}
+	return 0
+}
+
+func (x *LoopNumbers) GetReplayRate() float64 {
+	if x != nil {
+		return x.ReplayRate
+	}
+	return 0
+}
+
+func (x *LoopNumbers) GetCalls() int64 {
+	if x != nil {
+		return x.Calls
+	}
+	return 0
+}
+
+// ToolOverview is how a tool is.
+type ToolOverview struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Its name.
+	ToolName string `protobuf:"bytes,1,opt,name=tool_name,json=toolName,proto3" json:"tool_name,omitempty"`
+	// Its effect.
+	Effect Effect `protobuf:"varint,2,opt,name=effect,proto3,enum=sidecall.v1.Effect" json:"effect,omitempty"`
+	// Where it lives.
+	Backend string `protobuf:"bytes,3,opt,name=backend,proto3" json:"backend,omitempty"`
+	// closed, open or half_open: the worse of its own breaker and that of its backend.
+	Breaker string `protobuf:"bytes,4,opt,name=breaker,proto3" json:"breaker,omitempty"`
+	// For how long no call is let through.
+	BlockedFor *durationpb.Duration `protobuf:"bytes,5,opt,name=blocked_for,json=blockedFor,proto3" json:"blocked_for,omitempty"`
+	// Why it must not be called; empty for one that may be.
+	Refused string `protobuf:"bytes,6,opt,name=refused,proto3" json:"refused,omitempty"`
+	// Calls that had an answer, and those of them that were errors.
+	Calls int64 `protobuf:"varint,7,opt,name=calls,proto3" json:"calls,omitempty"`
+	// See calls.
+	Errors int64 `protobuf:"varint,8,opt,name=errors,proto3" json:"errors,omitempty"`
+	// From a call's arrival to its result, the median.
+	P50 *durationpb.Duration `protobuf:"bytes,9,opt,name=p50,proto3" json:"p50,omitempty"`
+	// Likewise, what one call in a hundred takes longer than.
+	P99 *durationpb.Duration `protobuf:"bytes,10,opt,name=p99,proto3" json:"p99,omitempty"`
+	// Requests of its backend that count for the retry budget now, and retries among them.
+	RecentRequests int32 `protobuf:"varint,11,opt,name=recent_requests,json=recentRequests,proto3" json:"recent_requests,omitempty"`
+	// See recent_requests.
+	RecentRetries int32 `protobuf:"varint,12,opt,name=recent_retries,json=recentRetries,proto3" json:"recent_retries,omitempty"`
+	// The errors that its calls ended in, the latest first, at most 10.
+	ErrorTexts    []*ErrorText `protobuf:"bytes,13,rep,name=error_texts,json=errorTexts,proto3" json:"error_texts,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ToolOverview) Reset() {
+	*x = ToolOverview{}
+	mi := &file_sidecall_v1_operator_service_proto_msgTypes[11]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ToolOverview) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ToolOverview) ProtoMessage() {}
+
+func (x *ToolOverview) ProtoReflect() protoreflect.Message {
+	mi := &file_sidecall_v1_operator_service_proto_msgTypes[11]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ToolOverview.ProtoReflect.Descriptor instead.
+func (*ToolOverview) Descriptor() ([]byte, []int) {
+	return file_sidecall_v1_operator_service_proto_rawDescGZIP(), []int{11}
+}
+
+func (x *ToolOverview) GetToolName() string {
+	if x != nil {
+		return x.ToolName
+	}
+	return ""
+}
+
+func (x *ToolOverview) GetEffect() Effect {
+	if x != nil {
+		return x.Effect
+	}
+	return Effect_EFFECT_UNSPECIFIED
+}
+
+func (x *ToolOverview) GetBackend() string {
+	if x != nil {
+		return x.Backend
+	}
+	return ""
+}
+
+func (x *ToolOverview) GetBreaker() string {
+	if x != nil {
+		return x.Breaker
+	}
+	return ""
+}
+
+func (x *ToolOverview) GetBlockedFor() *durationpb.Duration {
+	if x != nil {
+		return x.BlockedFor
+	}
+	return nil
+}
+
+func (x *ToolOverview) GetRefused() string {
+	if x != nil {
+		return x.Refused
+	}
+	return ""
+}
+
+func (x *ToolOverview) GetCalls() int64 {
+	if x != nil {
+		return x.Calls
+	}
+	return 0
+}
+
+func (x *ToolOverview) GetErrors() int64 {
+	if x != nil {
+		return x.Errors
+	}
+	return 0
+}
+
+func (x *ToolOverview) GetP50() *durationpb.Duration {
+	if x != nil {
+		return x.P50
+	}
+	return nil
+}
+
+func (x *ToolOverview) GetP99() *durationpb.Duration {
+	if x != nil {
+		return x.P99
+	}
+	return nil
+}
+
+func (x *ToolOverview) GetRecentRequests() int32 {
+	if x != nil {
+		return x.RecentRequests
+	}
+	return 0
+}
+
+func (x *ToolOverview) GetRecentRetries() int32 {
+	if x != nil {
+		return x.RecentRetries
+	}
+	return 0
+}
+
+func (x *ToolOverview) GetErrorTexts() []*ErrorText {
+	if x != nil {
+		return x.ErrorTexts
+	}
+	return nil
+}
+
+// ErrorText is an error as models were told it.
+type ErrorText struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Its code.
+	Code string `protobuf:"bytes,1,opt,name=code,proto3" json:"code,omitempty"`
+	// Its constraint.
+	Constraint string `protobuf:"bytes,2,opt,name=constraint,proto3" json:"constraint,omitempty"`
+	// How often, since it was seen first.
+	Times int64 `protobuf:"varint,3,opt,name=times,proto3" json:"times,omitempty"`
+	// When last.
+	LastAt        *timestamppb.Timestamp `protobuf:"bytes,4,opt,name=last_at,json=lastAt,proto3" json:"last_at,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ErrorText) Reset() {
+	*x = ErrorText{}
+	mi := &file_sidecall_v1_operator_service_proto_msgTypes[12]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ErrorText) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ErrorText) ProtoMessage() {}
+
+func (x *ErrorText) ProtoReflect() protoreflect.Message {
+	mi := &file_sidecall_v1_operator_service_proto_msgTypes[12]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ErrorText.ProtoReflect.Descriptor instead.
+func (*ErrorText) Descriptor() ([]byte, []int) {
+	return file_sidecall_v1_operator_service_proto_rawDescGZIP(), []int{12}
+}
+
+func (x *ErrorText) GetCode() string {
+	if x != nil {
+		return x.Code
+	}
+	return ""
+}
+
+func (x *ErrorText) GetConstraint() string {
+	if x != nil {
+		return x.Constraint
+	}
+	return ""
+}
+
+func (x *ErrorText) GetTimes() int64 {
+	if x != nil {
+		return x.Times
+	}
+	return 0
+}
+
+func (x *ErrorText) GetLastAt() *timestamppb.Timestamp {
+	if x != nil {
+		return x.LastAt
+	}
+	return nil
+}
+
 // ResolveExecutionRequest says what became of an unknown call.
 type ResolveExecutionRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -519,7 +1527,7 @@ type ResolveExecutionRequest struct {
 
 func (x *ResolveExecutionRequest) Reset() {
 	*x = ResolveExecutionRequest{}
-	mi := &file_sidecall_v1_operator_service_proto_msgTypes[3]
+	mi := &file_sidecall_v1_operator_service_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -531,7 +1539,7 @@ func (x *ResolveExecutionRequest) String() string {
 func (*ResolveExecutionRequest) ProtoMessage() {}
 
 func (x *ResolveExecutionRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_sidecall_v1_operator_service_proto_msgTypes[3]
+	mi := &file_sidecall_v1_operator_service_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -544,7 +1552,7 @@ func (x *ResolveExecutionRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResolveExecutionRequest.ProtoReflect.Descriptor instead.
 func (*ResolveExecutionRequest) Descriptor() ([]byte, []int) {
-	return file_sidecall_v1_operator_service_proto_rawDescGZIP(), []int{3}
+	return file_sidecall_v1_operator_service_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *ResolveExecutionRequest) GetConversationId() string {
@@ -621,7 +1629,7 @@ type ResolveExecutionResponse struct {
 
 func (x *ResolveExecutionResponse) Reset() {
 	*x = ResolveExecutionResponse{}
-	mi := &file_sidecall_v1_operator_service_proto_msgTypes[4]
+	mi := &file_sidecall_v1_operator_service_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -633,7 +1641,7 @@ func (x *ResolveExecutionResponse) String() string {
 func (*ResolveExecutionResponse) ProtoMessage() {}
 
 func (x *ResolveExecutionResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_sidecall_v1_operator_service_proto_msgTypes[4]
+	mi := &file_sidecall_v1_operator_service_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -646,7 +1654,7 @@ func (x *ResolveExecutionResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResolveExecutionResponse.ProtoReflect.Descriptor instead.
 func (*ResolveExecutionResponse) Descriptor() ([]byte, []int) {
-	return file_sidecall_v1_operator_service_proto_rawDescGZIP(), []int{4}
+	return file_sidecall_v1_operator_service_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *ResolveExecutionResponse) GetExecution() *Execution {
@@ -678,7 +1686,7 @@ type VerifyExecutionRequest struct {
 
 func (x *VerifyExecutionRequest) Reset() {
 	*x = VerifyExecutionRequest{}
-	mi := &file_sidecall_v1_operator_service_proto_msgTypes[5]
+	mi := &file_sidecall_v1_operator_service_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -690,7 +1698,7 @@ func (x *VerifyExecutionRequest) String() string {
 func (*VerifyExecutionRequest) ProtoMessage() {}
 
 func (x *VerifyExecutionRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_sidecall_v1_operator_service_proto_msgTypes[5]
+	mi := &file_sidecall_v1_operator_service_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -703,7 +1711,7 @@ func (x *VerifyExecutionRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use VerifyExecutionRequest.ProtoReflect.Descriptor instead.
 func (*VerifyExecutionRequest) Descriptor() ([]byte, []int) {
-	return file_sidecall_v1_operator_service_proto_rawDescGZIP(), []int{5}
+	return file_sidecall_v1_operator_service_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *VerifyExecutionRequest) GetConversationId() string {
@@ -769,7 +1777,7 @@ type VerifyExecutionResponse struct {
 
 func (x *VerifyExecutionResponse) Reset() {
 	*x = VerifyExecutionResponse{}
-	mi := &file_sidecall_v1_operator_service_proto_msgTypes[6]
+	mi := &file_sidecall_v1_operator_service_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -781,7 +1789,7 @@ func (x *VerifyExecutionResponse) String() string {
 func (*VerifyExecutionResponse) ProtoMessage() {}
 
 func (x *VerifyExecutionResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_sidecall_v1_operator_service_proto_msgTypes[6]
+	mi := &file_sidecall_v1_operator_service_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -794,7 +1802,7 @@ func (x *VerifyExecutionResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use VerifyExecutionResponse.ProtoReflect.Descriptor instead.
 func (*VerifyExecutionResponse) Descriptor() ([]byte, []int) {
-	return file_sidecall_v1_operator_service_proto_rawDescGZIP(), []int{6}
+	return file_sidecall_v1_operator_service_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *VerifyExecutionResponse) GetVerdict() VerificationVerdict {
@@ -852,14 +1860,18 @@ type CallDetails struct {
 	// As they were sent with the call.
 	Labels map[string]string `protobuf:"bytes,4,rep,name=labels,proto3" json:"labels,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
 	// What the upstream has named the call by, in a header or in its reply; may be empty.
-	UpstreamId    string `protobuf:"bytes,5,opt,name=upstream_id,json=upstreamId,proto3" json:"upstream_id,omitempty"`
+	UpstreamId string `protobuf:"bytes,5,opt,name=upstream_id,json=upstreamId,proto3" json:"upstream_id,omitempty"`
+	// The call that undoes it, without its ids; unset where there is none.
+	Undo *PlannedCall `protobuf:"bytes,6,opt,name=undo,proto3" json:"undo,omitempty"`
+	// Why there is none though its tool says how; empty where there is nothing to say.
+	NotUndoable   string `protobuf:"bytes,7,opt,name=not_undoable,json=notUndoable,proto3" json:"not_undoable,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *CallDetails) Reset() {
 	*x = CallDetails{}
-	mi := &file_sidecall_v1_operator_service_proto_msgTypes[7]
+	mi := &file_sidecall_v1_operator_service_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -871,7 +1883,7 @@ func (x *CallDetails) String() string {
 func (*CallDetails) ProtoMessage() {}
 
 func (x *CallDetails) ProtoReflect() protoreflect.Message {
-	mi := &file_sidecall_v1_operator_service_proto_msgTypes[7]
+	mi := &file_sidecall_v1_operator_service_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -884,7 +1896,7 @@ func (x *CallDetails) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CallDetails.ProtoReflect.Descriptor instead.
 func (*CallDetails) Descriptor() ([]byte, []int) {
-	return file_sidecall_v1_operator_service_proto_rawDescGZIP(), []int{7}
+	return file_sidecall_v1_operator_service_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *CallDetails) GetPromptId() string {
@@ -922,6 +1934,20 @@ func (x *CallDetails) GetUpstreamId() string {
 	return ""
 }
 
+func (x *CallDetails) GetUndo() *PlannedCall {
+	if x != nil {
+		return x.Undo
+	}
+	return nil
+}
+
+func (x *CallDetails) GetNotUndoable() string {
+	if x != nil {
+		return x.NotUndoable
+	}
+	return ""
+}
+
 // ShowConversationRequest names a conversation.
 type ShowConversationRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -935,7 +1961,7 @@ type ShowConversationRequest struct {
 
 func (x *ShowConversationRequest) Reset() {
 	*x = ShowConversationRequest{}
-	mi := &file_sidecall_v1_operator_service_proto_msgTypes[8]
+	mi := &file_sidecall_v1_operator_service_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -947,7 +1973,7 @@ func (x *ShowConversationRequest) String() string {
 func (*ShowConversationRequest) ProtoMessage() {}
 
 func (x *ShowConversationRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_sidecall_v1_operator_service_proto_msgTypes[8]
+	mi := &file_sidecall_v1_operator_service_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -960,7 +1986,7 @@ func (x *ShowConversationRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ShowConversationRequest.ProtoReflect.Descriptor instead.
 func (*ShowConversationRequest) Descriptor() ([]byte, []int) {
-	return file_sidecall_v1_operator_service_proto_rawDescGZIP(), []int{8}
+	return file_sidecall_v1_operator_service_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *ShowConversationRequest) GetConversationId() string {
@@ -1010,7 +2036,7 @@ type ShowConversationResponse struct {
 
 func (x *ShowConversationResponse) Reset() {
 	*x = ShowConversationResponse{}
-	mi := &file_sidecall_v1_operator_service_proto_msgTypes[9]
+	mi := &file_sidecall_v1_operator_service_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1022,7 +2048,7 @@ func (x *ShowConversationResponse) String() string {
 func (*ShowConversationResponse) ProtoMessage() {}
 
 func (x *ShowConversationResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_sidecall_v1_operator_service_proto_msgTypes[9]
+	mi := &file_sidecall_v1_operator_service_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1035,7 +2061,7 @@ func (x *ShowConversationResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ShowConversationResponse.ProtoReflect.Descriptor instead.
 func (*ShowConversationResponse) Descriptor() ([]byte, []int) {
-	return file_sidecall_v1_operator_service_proto_rawDescGZIP(), []int{9}
+	return file_sidecall_v1_operator_service_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *ShowConversationResponse) GetMessages() int64 {
@@ -1140,7 +2166,7 @@ type ConversationEvent struct {
 
 func (x *ConversationEvent) Reset() {
 	*x = ConversationEvent{}
-	mi := &file_sidecall_v1_operator_service_proto_msgTypes[10]
+	mi := &file_sidecall_v1_operator_service_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1152,7 +2178,7 @@ func (x *ConversationEvent) String() string {
 func (*ConversationEvent) ProtoMessage() {}
 
 func (x *ConversationEvent) ProtoReflect() protoreflect.Message {
-	mi := &file_sidecall_v1_operator_service_proto_msgTypes[10]
+	mi := &file_sidecall_v1_operator_service_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1165,7 +2191,7 @@ func (x *ConversationEvent) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ConversationEvent.ProtoReflect.Descriptor instead.
 func (*ConversationEvent) Descriptor() ([]byte, []int) {
-	return file_sidecall_v1_operator_service_proto_rawDescGZIP(), []int{10}
+	return file_sidecall_v1_operator_service_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *ConversationEvent) GetKind() ConversationEventKind {
@@ -1253,7 +2279,7 @@ type ConversationCall struct {
 
 func (x *ConversationCall) Reset() {
 	*x = ConversationCall{}
-	mi := &file_sidecall_v1_operator_service_proto_msgTypes[11]
+	mi := &file_sidecall_v1_operator_service_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1265,7 +2291,7 @@ func (x *ConversationCall) String() string {
 func (*ConversationCall) ProtoMessage() {}
 
 func (x *ConversationCall) ProtoReflect() protoreflect.Message {
-	mi := &file_sidecall_v1_operator_service_proto_msgTypes[11]
+	mi := &file_sidecall_v1_operator_service_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1278,7 +2304,7 @@ func (x *ConversationCall) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ConversationCall.ProtoReflect.Descriptor instead.
 func (*ConversationCall) Descriptor() ([]byte, []int) {
-	return file_sidecall_v1_operator_service_proto_rawDescGZIP(), []int{11}
+	return file_sidecall_v1_operator_service_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *ConversationCall) GetToolUseId() string {
@@ -1393,7 +2419,7 @@ type ConversationError struct {
 
 func (x *ConversationError) Reset() {
 	*x = ConversationError{}
-	mi := &file_sidecall_v1_operator_service_proto_msgTypes[12]
+	mi := &file_sidecall_v1_operator_service_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1405,7 +2431,7 @@ func (x *ConversationError) String() string {
 func (*ConversationError) ProtoMessage() {}
 
 func (x *ConversationError) ProtoReflect() protoreflect.Message {
-	mi := &file_sidecall_v1_operator_service_proto_msgTypes[12]
+	mi := &file_sidecall_v1_operator_service_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1418,7 +2444,7 @@ func (x *ConversationError) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ConversationError.ProtoReflect.Descriptor instead.
 func (*ConversationError) Descriptor() ([]byte, []int) {
-	return file_sidecall_v1_operator_service_proto_rawDescGZIP(), []int{12}
+	return file_sidecall_v1_operator_service_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *ConversationError) GetCode() string {
@@ -1505,7 +2531,7 @@ type ErrorCounts struct {
 
 func (x *ErrorCounts) Reset() {
 	*x = ErrorCounts{}
-	mi := &file_sidecall_v1_operator_service_proto_msgTypes[13]
+	mi := &file_sidecall_v1_operator_service_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1517,7 +2543,7 @@ func (x *ErrorCounts) String() string {
 func (*ErrorCounts) ProtoMessage() {}
 
 func (x *ErrorCounts) ProtoReflect() protoreflect.Message {
-	mi := &file_sidecall_v1_operator_service_proto_msgTypes[13]
+	mi := &file_sidecall_v1_operator_service_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1530,7 +2556,7 @@ func (x *ErrorCounts) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ErrorCounts.ProtoReflect.Descriptor instead.
 func (*ErrorCounts) Descriptor() ([]byte, []int) {
-	return file_sidecall_v1_operator_service_proto_rawDescGZIP(), []int{13}
+	return file_sidecall_v1_operator_service_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *ErrorCounts) GetCalls() int64 {
@@ -1592,7 +2618,7 @@ type AuditConversationsRequest struct {
 
 func (x *AuditConversationsRequest) Reset() {
 	*x = AuditConversationsRequest{}
-	mi := &file_sidecall_v1_operator_service_proto_msgTypes[14]
+	mi := &file_sidecall_v1_operator_service_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1604,7 +2630,7 @@ func (x *AuditConversationsRequest) String() string {
 func (*AuditConversationsRequest) ProtoMessage() {}
 
 func (x *AuditConversationsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_sidecall_v1_operator_service_proto_msgTypes[14]
+	mi := &file_sidecall_v1_operator_service_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1617,7 +2643,7 @@ func (x *AuditConversationsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AuditConversationsRequest.ProtoReflect.Descriptor instead.
 func (*AuditConversationsRequest) Descriptor() ([]byte, []int) {
-	return file_sidecall_v1_operator_service_proto_rawDescGZIP(), []int{14}
+	return file_sidecall_v1_operator_service_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *AuditConversationsRequest) GetSince() *timestamppb.Timestamp {
@@ -1686,7 +2712,7 @@ type AuditConversationsResponse struct {
 
 func (x *AuditConversationsResponse) Reset() {
 	*x = AuditConversationsResponse{}
-	mi := &file_sidecall_v1_operator_service_proto_msgTypes[15]
+	mi := &file_sidecall_v1_operator_service_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1698,7 +2724,7 @@ func (x *AuditConversationsResponse) String() string {
 func (*AuditConversationsResponse) ProtoMessage() {}
 
 func (x *AuditConversationsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_sidecall_v1_operator_service_proto_msgTypes[15]
+	mi := &file_sidecall_v1_operator_service_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1711,7 +2737,7 @@ func (x *AuditConversationsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AuditConversationsResponse.ProtoReflect.Descriptor instead.
 func (*AuditConversationsResponse) Descriptor() ([]byte, []int) {
-	return file_sidecall_v1_operator_service_proto_rawDescGZIP(), []int{15}
+	return file_sidecall_v1_operator_service_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *AuditConversationsResponse) GetFound() int64 {
@@ -1825,7 +2851,7 @@ type AuditedTool struct {
 
 func (x *AuditedTool) Reset() {
 	*x = AuditedTool{}
-	mi := &file_sidecall_v1_operator_service_proto_msgTypes[16]
+	mi := &file_sidecall_v1_operator_service_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1837,7 +2863,7 @@ func (x *AuditedTool) String() string {
 func (*AuditedTool) ProtoMessage() {}
 
 func (x *AuditedTool) ProtoReflect() protoreflect.Message {
-	mi := &file_sidecall_v1_operator_service_proto_msgTypes[16]
+	mi := &file_sidecall_v1_operator_service_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1850,7 +2876,7 @@ func (x *AuditedTool) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AuditedTool.ProtoReflect.Descriptor instead.
 func (*AuditedTool) Descriptor() ([]byte, []int) {
-	return file_sidecall_v1_operator_service_proto_rawDescGZIP(), []int{16}
+	return file_sidecall_v1_operator_service_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *AuditedTool) GetToolName() string {
@@ -1889,7 +2915,7 @@ type AuditedMessage struct {
 
 func (x *AuditedMessage) Reset() {
 	*x = AuditedMessage{}
-	mi := &file_sidecall_v1_operator_service_proto_msgTypes[17]
+	mi := &file_sidecall_v1_operator_service_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1901,7 +2927,7 @@ func (x *AuditedMessage) String() string {
 func (*AuditedMessage) ProtoMessage() {}
 
 func (x *AuditedMessage) ProtoReflect() protoreflect.Message {
-	mi := &file_sidecall_v1_operator_service_proto_msgTypes[17]
+	mi := &file_sidecall_v1_operator_service_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1914,7 +2940,7 @@ func (x *AuditedMessage) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AuditedMessage.ProtoReflect.Descriptor instead.
 func (*AuditedMessage) Descriptor() ([]byte, []int) {
-	return file_sidecall_v1_operator_service_proto_rawDescGZIP(), []int{17}
+	return file_sidecall_v1_operator_service_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *AuditedMessage) GetToolName() string {
@@ -1963,7 +2989,7 @@ var File_sidecall_v1_operator_service_proto protoreflect.FileDescriptor
 
 const file_sidecall_v1_operator_service_proto_rawDesc = "" +
 	"\n" +
-	"\"sidecall/v1/operator_service.proto\x12\vsidecall.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1esidecall/v1/tool_service.proto\"P\n" +
+	"\"sidecall/v1/operator_service.proto\x12\vsidecall.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a&sidecall/v1/conversation_service.proto\x1a\x1esidecall/v1/tool_service.proto\"P\n" +
 	"\x12ListUnknownRequest\x12\x1b\n" +
 	"\tpage_size\x18\x01 \x01(\x05R\bpageSize\x12\x1d\n" +
 	"\n" +
@@ -1985,7 +3011,99 @@ const file_sidecall_v1_operator_service_proto_rawDesc = "" +
 	"verifiable\x18\a \x01(\bR\n" +
 	"verifiable\x12,\n" +
 	"\x05error\x18\b \x01(\v2\x16.sidecall.v1.ToolErrorR\x05error\x12\x16\n" +
-	"\x06tenant\x18\t \x01(\tR\x06tenant\"\xb2\x02\n" +
+	"\x06tenant\x18\t \x01(\tR\x06tenant\"\xca\x02\n" +
+	"\x15FindExecutionsRequest\x12\x10\n" +
+	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value\x12\x14\n" +
+	"\x05label\x18\x03 \x01(\tR\x05label\x12\x1f\n" +
+	"\vlabel_value\x18\x04 \x01(\tR\n" +
+	"labelValue\x12\x1e\n" +
+	"\vtool_use_id\x18\x05 \x01(\tR\ttoolUseId\x12'\n" +
+	"\x0fconversation_id\x18\x06 \x01(\tR\x0econversationId\x12\x1b\n" +
+	"\ttool_name\x18\a \x01(\tR\btoolName\x120\n" +
+	"\x05since\x18\b \x01(\v2\x1a.google.protobuf.TimestampR\x05since\x12\x1b\n" +
+	"\tpage_size\x18\t \x01(\x05R\bpageSize\x12\x1d\n" +
+	"\n" +
+	"page_token\x18\n" +
+	" \x01(\tR\tpageToken\"\xe5\x01\n" +
+	"\x16FindExecutionsResponse\x12;\n" +
+	"\n" +
+	"executions\x18\x01 \x03(\v2\x1b.sidecall.v1.FoundExecutionR\n" +
+	"executions\x12&\n" +
+	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken\x12E\n" +
+	"\x10remembered_since\x18\x03 \x01(\v2\x1a.google.protobuf.TimestampR\x0frememberedSince\x12\x1f\n" +
+	"\vsearch_keys\x18\x04 \x03(\tR\n" +
+	"searchKeys\"\x98\x05\n" +
+	"\x0eFoundExecution\x12\x16\n" +
+	"\x06tenant\x18\x01 \x01(\tR\x06tenant\x12'\n" +
+	"\x0fconversation_id\x18\x02 \x01(\tR\x0econversationId\x12\x17\n" +
+	"\aturn_id\x18\x03 \x01(\tR\x06turnId\x12\x1e\n" +
+	"\vtool_use_id\x18\x04 \x01(\tR\ttoolUseId\x12.\n" +
+	"\averdict\x18\x05 \x01(\x0e2\x14.sidecall.v1.VerdictR\averdict\x12 \n" +
+	"\vexplanation\x18\x06 \x01(\tR\vexplanation\x12\x16\n" +
+	"\x06advice\x18\a \x01(\tR\x06advice\x124\n" +
+	"\texecution\x18\b \x01(\v2\x16.sidecall.v1.ExecutionR\texecution\x122\n" +
+	"\adetails\x18\t \x01(\v2\x18.sidecall.v1.CallDetailsR\adetails\x12'\n" +
+	"\x0fidempotency_key\x18\n" +
+	" \x01(\tR\x0eidempotencyKey\x12 \n" +
+	"\vfingerprint\x18\v \x01(\tR\vfingerprint\x12\x18\n" +
+	"\areplays\x18\f \x01(\x03R\areplays\x12D\n" +
+	"\x10last_replayed_at\x18\r \x01(\v2\x1a.google.protobuf.TimestampR\x0elastReplayedAt\x12\x1f\n" +
+	"\vverify_with\x18\x0e \x01(\tR\n" +
+	"verifyWith\x12\x1e\n" +
+	"\n" +
+	"verifiable\x18\x0f \x01(\bR\n" +
+	"verifiable\x12\x1c\n" +
+	"\tjournaled\x18\x10 \x01(\bR\tjournaled\x12.\n" +
+	"\x06damage\x18\x11 \x01(\v2\x16.sidecall.v1.ToolErrorR\x06damage\"\x96\x01\n" +
+	"\x0fPlanUndoRequest\x12'\n" +
+	"\x0fconversation_id\x18\x01 \x01(\tR\x0econversationId\x12\x1b\n" +
+	"\tprompt_id\x18\x02 \x01(\tR\bpromptId\x12\x1e\n" +
+	"\vtool_use_id\x18\x03 \x01(\tR\ttoolUseId\x12\x1d\n" +
+	"\n" +
+	"page_token\x18\x04 \x01(\tR\tpageToken\"r\n" +
+	"\x10PlanUndoResponse\x126\n" +
+	"\aeffects\x18\x01 \x03(\v2\x1c.sidecall.v1.CommittedEffectR\aeffects\x12&\n" +
+	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken\"\x14\n" +
+	"\x12GetOverviewRequest\"z\n" +
+	"\x13GetOverviewResponse\x12/\n" +
+	"\x05tools\x18\x01 \x03(\v2\x19.sidecall.v1.ToolOverviewR\x05tools\x122\n" +
+	"\anumbers\x18\x02 \x01(\v2\x18.sidecall.v1.LoopNumbersR\anumbers\"\x8b\x02\n" +
+	"\vLoopNumbers\x12\x18\n" +
+	"\aprompts\x18\x01 \x01(\x03R\aprompts\x125\n" +
+	"\x17calls_per_prompt_median\x18\x02 \x01(\x01R\x14callsPerPromptMedian\x12/\n" +
+	"\x14calls_per_prompt_p99\x18\x03 \x01(\x01R\x11callsPerPromptP99\x12#\n" +
+	"\rrecovery_rate\x18\x04 \x01(\x01R\frecoveryRate\x12\x1e\n" +
+	"\n" +
+	"recoveries\x18\x05 \x01(\x03R\n" +
+	"recoveries\x12\x1f\n" +
+	"\vreplay_rate\x18\x06 \x01(\x01R\n" +
+	"replayRate\x12\x14\n" +
+	"\x05calls\x18\a \x01(\x03R\x05calls\"\xf3\x03\n" +
+	"\fToolOverview\x12\x1b\n" +
+	"\ttool_name\x18\x01 \x01(\tR\btoolName\x12+\n" +
+	"\x06effect\x18\x02 \x01(\x0e2\x13.sidecall.v1.EffectR\x06effect\x12\x18\n" +
+	"\abackend\x18\x03 \x01(\tR\abackend\x12\x18\n" +
+	"\abreaker\x18\x04 \x01(\tR\abreaker\x12:\n" +
+	"\vblocked_for\x18\x05 \x01(\v2\x19.google.protobuf.DurationR\n" +
+	"blockedFor\x12\x18\n" +
+	"\arefused\x18\x06 \x01(\tR\arefused\x12\x14\n" +
+	"\x05calls\x18\a \x01(\x03R\x05calls\x12\x16\n" +
+	"\x06errors\x18\b \x01(\x03R\x06errors\x12+\n" +
+	"\x03p50\x18\t \x01(\v2\x19.google.protobuf.DurationR\x03p50\x12+\n" +
+	"\x03p99\x18\n" +
+	" \x01(\v2\x19.google.protobuf.DurationR\x03p99\x12'\n" +
+	"\x0frecent_requests\x18\v \x01(\x05R\x0erecentRequests\x12%\n" +
+	"\x0erecent_retries\x18\f \x01(\x05R\rrecentRetries\x127\n" +
+	"\verror_texts\x18\r \x03(\v2\x16.sidecall.v1.ErrorTextR\n" +
+	"errorTexts\"\x8a\x01\n" +
+	"\tErrorText\x12\x12\n" +
+	"\x04code\x18\x01 \x01(\tR\x04code\x12\x1e\n" +
+	"\n" +
+	"constraint\x18\x02 \x01(\tR\n" +
+	"constraint\x12\x14\n" +
+	"\x05times\x18\x03 \x01(\x03R\x05times\x123\n" +
+	"\alast_at\x18\x04 \x01(\v2\x1a.google.protobuf.TimestampR\x06lastAt\"\xb2\x02\n" +
 	"\x17ResolveExecutionRequest\x12'\n" +
 	"\x0fconversation_id\x18\x01 \x01(\tR\x0econversationId\x12\x17\n" +
 	"\aturn_id\x18\x02 \x01(\tR\x06turnId\x12\x1e\n" +
@@ -2014,14 +3132,16 @@ const file_sidecall_v1_operator_service_proto_rawDesc = "" +
 	"not_before\x18\x03 \x01(\v2\x1a.google.protobuf.TimestampR\tnotBefore\x128\n" +
 	"\x06result\x18\x04 \x01(\v2 .sidecall.v1.ExecuteToolResponseR\x06result\x12\x18\n" +
 	"\asettled\x18\x05 \x01(\bR\asettled\x124\n" +
-	"\texecution\x18\x06 \x01(\v2\x16.sidecall.v1.ExecutionR\texecution\"\x90\x02\n" +
+	"\texecution\x18\x06 \x01(\v2\x16.sidecall.v1.ExecutionR\texecution\"\xe1\x02\n" +
 	"\vCallDetails\x12\x1b\n" +
 	"\tprompt_id\x18\x01 \x01(\tR\bpromptId\x12%\n" +
 	"\x0earguments_json\x18\x02 \x01(\tR\rargumentsJson\x12#\n" +
 	"\rarguments_cut\x18\x03 \x01(\bR\fargumentsCut\x12<\n" +
 	"\x06labels\x18\x04 \x03(\v2$.sidecall.v1.CallDetails.LabelsEntryR\x06labels\x12\x1f\n" +
 	"\vupstream_id\x18\x05 \x01(\tR\n" +
-	"upstreamId\x1a9\n" +
+	"upstreamId\x12,\n" +
+	"\x04undo\x18\x06 \x01(\v2\x18.sidecall.v1.PlannedCallR\x04undo\x12!\n" +
+	"\fnot_undoable\x18\a \x01(\tR\vnotUndoable\x1a9\n" +
 	"\vLabelsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"a\n" +
@@ -2123,7 +3243,14 @@ const file_sidecall_v1_operator_service_proto_rawDesc = "" +
 	"\aexample\x18\x03 \x01(\tR\aexample\x120\n" +
 	"\x06counts\x18\x04 \x01(\v2\x18.sidecall.v1.ErrorCountsR\x06counts\x12\x14\n" +
 	"\x05vague\x18\x05 \x03(\tR\x05vague\x12)\n" +
-	"\x10conversation_ids\x18\x06 \x03(\tR\x0fconversationIds*\xc7\x01\n" +
+	"\x10conversation_ids\x18\x06 \x03(\tR\x0fconversationIds*\x89\x01\n" +
+	"\aVerdict\x12\x17\n" +
+	"\x13VERDICT_UNSPECIFIED\x10\x00\x12\x0f\n" +
+	"\vVERDICT_RAN\x10\x01\x12\x13\n" +
+	"\x0fVERDICT_RUNNING\x10\x02\x12\x13\n" +
+	"\x0fVERDICT_NOT_RUN\x10\x03\x12\x13\n" +
+	"\x0fVERDICT_UNKNOWN\x10\x04\x12\x15\n" +
+	"\x11VERDICT_FORGOTTEN\x10\x05*\xc7\x01\n" +
 	"\x13VerificationVerdict\x12$\n" +
 	" VERIFICATION_VERDICT_UNSPECIFIED\x10\x00\x12%\n" +
 	"!VERIFICATION_VERDICT_INCONCLUSIVE\x10\x01\x12\x1d\n" +
@@ -2144,10 +3271,13 @@ const file_sidecall_v1_operator_service_proto_rawDesc = "" +
 	"\x16ERROR_FATE_UNSPECIFIED\x10\x00\x12\x18\n" +
 	"\x14ERROR_FATE_RECOVERED\x10\x01\x12\x16\n" +
 	"\x12ERROR_FATE_GAVE_UP\x10\x02\x12\x13\n" +
-	"\x0fERROR_FATE_OPEN\x10\x032\xea\x03\n" +
+	"\x0fERROR_FATE_OPEN\x10\x032\xe0\x05\n" +
 	"\x0fOperatorService\x12P\n" +
 	"\vListUnknown\x12\x1f.sidecall.v1.ListUnknownRequest\x1a .sidecall.v1.ListUnknownResponse\x12_\n" +
-	"\x10ResolveExecution\x12$.sidecall.v1.ResolveExecutionRequest\x1a%.sidecall.v1.ResolveExecutionResponse\x12\\\n" +
+	"\x10ResolveExecution\x12$.sidecall.v1.ResolveExecutionRequest\x1a%.sidecall.v1.ResolveExecutionResponse\x12Y\n" +
+	"\x0eFindExecutions\x12\".sidecall.v1.FindExecutionsRequest\x1a#.sidecall.v1.FindExecutionsResponse\x12G\n" +
+	"\bPlanUndo\x12\x1c.sidecall.v1.PlanUndoRequest\x1a\x1d.sidecall.v1.PlanUndoResponse\x12P\n" +
+	"\vGetOverview\x12\x1f.sidecall.v1.GetOverviewRequest\x1a .sidecall.v1.GetOverviewResponse\x12\\\n" +
 	"\x0fVerifyExecution\x12#.sidecall.v1.VerifyExecutionRequest\x1a$.sidecall.v1.VerifyExecutionResponse\x12_\n" +
 	"\x10ShowConversation\x12$.sidecall.v1.ShowConversationRequest\x1a%.sidecall.v1.ShowConversationResponse\x12e\n" +
 	"\x12AuditConversations\x12&.sidecall.v1.AuditConversationsRequest\x1a'.sidecall.v1.AuditConversationsResponseB;Z9github.com/sidecall/sidecall/proto/sidecall/v1;sidecallv1b\x06proto3"
@@ -2164,84 +3294,122 @@ func file_sidecall_v1_operator_service_proto_rawDescGZIP() []byte {
 	return file_sidecall_v1_operator_service_proto_rawDescData
 }
 
-var file_sidecall_v1_operator_service_proto_enumTypes = make([]protoimpl.EnumInfo, 4)
-var file_sidecall_v1_operator_service_proto_msgTypes = make([]protoimpl.MessageInfo, 19)
+var file_sidecall_v1_operator_service_proto_enumTypes = make([]protoimpl.EnumInfo, 5)
+var file_sidecall_v1_operator_service_proto_msgTypes = make([]protoimpl.MessageInfo, 29)
 var file_sidecall_v1_operator_service_proto_goTypes = []any{
-	(VerificationVerdict)(0),           // 0: sidecall.v1.VerificationVerdict
-	(ConversationEventKind)(0),         // 1: sidecall.v1.ConversationEventKind
-	(RecordKnown)(0),                   // 2: sidecall.v1.RecordKnown
-	(ErrorFate)(0),                     // 3: sidecall.v1.ErrorFate
-	(*ListUnknownRequest)(nil),         // 4: sidecall.v1.ListUnknownRequest
-	(*ListUnknownResponse)(nil),        // 5: sidecall.v1.ListUnknownResponse
-	(*UnknownExecution)(nil),           // 6: sidecall.v1.UnknownExecution
-	(*ResolveExecutionRequest)(nil),    // 7: sidecall.v1.ResolveExecutionRequest
-	(*ResolveExecutionResponse)(nil),   // 8: sidecall.v1.ResolveExecutionResponse
-	(*VerifyExecutionRequest)(nil),     // 9: sidecall.v1.VerifyExecutionRequest
-	(*VerifyExecutionResponse)(nil),    // 10: sidecall.v1.VerifyExecutionResponse
-	(*CallDetails)(nil),                // 11: sidecall.v1.CallDetails
-	(*ShowConversationRequest)(nil),    // 12: sidecall.v1.ShowConversationRequest
-	(*ShowConversationResponse)(nil),   // 13: sidecall.v1.ShowConversationResponse
-	(*ConversationEvent)(nil),          // 14: sidecall.v1.ConversationEvent
-	(*ConversationCall)(nil),           // 15: sidecall.v1.ConversationCall
-	(*ConversationError)(nil),          // 16: sidecall.v1.ConversationError
-	(*ErrorCounts)(nil),                // 17: sidecall.v1.ErrorCounts
-	(*AuditConversationsRequest)(nil),  // 18: sidecall.v1.AuditConversationsRequest
-	(*AuditConversationsResponse)(nil), // 19: sidecall.v1.AuditConversationsResponse
-	(*AuditedTool)(nil),                // 20: sidecall.v1.AuditedTool
-	(*AuditedMessage)(nil),             // 21: sidecall.v1.AuditedMessage
-	nil,                                // 22: sidecall.v1.CallDetails.LabelsEntry
-	(*Execution)(nil),                  // 23: sidecall.v1.Execution
-	(*ToolError)(nil),                  // 24: sidecall.v1.ToolError
-	(ExecutionState)(0),                // 25: sidecall.v1.ExecutionState
-	(*timestamppb.Timestamp)(nil),      // 26: google.protobuf.Timestamp
-	(*ExecuteToolResponse)(nil),        // 27: sidecall.v1.ExecuteToolResponse
-	(*durationpb.Duration)(nil),        // 28: google.protobuf.Duration
+	(Verdict)(0),                       // 0: sidecall.v1.Verdict
+	(VerificationVerdict)(0),           // 1: sidecall.v1.VerificationVerdict
+	(ConversationEventKind)(0),         // 2: sidecall.v1.ConversationEventKind
+	(RecordKnown)(0),                   // 3: sidecall.v1.RecordKnown
+	(ErrorFate)(0),                     // 4: sidecall.v1.ErrorFate
+	(*ListUnknownRequest)(nil),         // 5: sidecall.v1.ListUnknownRequest
+	(*ListUnknownResponse)(nil),        // 6: sidecall.v1.ListUnknownResponse
+	(*UnknownExecution)(nil),           // 7: sidecall.v1.UnknownExecution
+	(*FindExecutionsRequest)(nil),      // 8: sidecall.v1.FindExecutionsRequest
+	(*FindExecutionsResponse)(nil),     // 9: sidecall.v1.FindExecutionsResponse
+	(*FoundExecution)(nil),             // 10: sidecall.v1.FoundExecution
+	(*PlanUndoRequest)(nil),            // 11: sidecall.v1.PlanUndoRequest
+	(*PlanUndoResponse)(nil),           // 12: sidecall.v1.PlanUndoResponse
+	(*GetOverviewRequest)(nil),         // 13: sidecall.v1.GetOverviewRequest
+	(*GetOverviewResponse)(nil),        // 14: sidecall.v1.GetOverviewResponse
+	(*LoopNumbers)(nil),                // 15: sidecall.v1.LoopNumbers
+	(*ToolOverview)(nil),               // 16: sidecall.v1.ToolOverview
+	(*ErrorText)(nil),                  // 17: sidecall.v1.ErrorText
+	(*ResolveExecutionRequest)(nil),    // 18: sidecall.v1.ResolveExecutionRequest
+	(*ResolveExecutionResponse)(nil),   // 19: sidecall.v1.ResolveExecutionResponse
+	(*VerifyExecutionRequest)(nil),     // 20: sidecall.v1.VerifyExecutionRequest
+	(*VerifyExecutionResponse)(nil),    // 21: sidecall.v1.VerifyExecutionResponse
+	(*CallDetails)(nil),                // 22: sidecall.v1.CallDetails
+	(*ShowConversationRequest)(nil),    // 23: sidecall.v1.ShowConversationRequest
+	(*ShowConversationResponse)(nil),   // 24: sidecall.v1.ShowConversationResponse
+	(*ConversationEvent)(nil),          // 25: sidecall.v1.ConversationEvent
+	(*ConversationCall)(nil),           // 26: sidecall.v1.ConversationCall
+	(*ConversationError)(nil),          // 27: sidecall.v1.ConversationError
+	(*ErrorCounts)(nil),                // 28: sidecall.v1.ErrorCounts
+	(*AuditConversationsRequest)(nil),  // 29: sidecall.v1.AuditConversationsRequest
+	(*AuditConversationsResponse)(nil), // 30: sidecall.v1.AuditConversationsResponse
+	(*AuditedTool)(nil),                // 31: sidecall.v1.AuditedTool
+	(*AuditedMessage)(nil),             // 32: sidecall.v1.AuditedMessage
+	nil,                                // 33: sidecall.v1.CallDetails.LabelsEntry
+	(*Execution)(nil),                  // 34: sidecall.v1.Execution
+	(*ToolError)(nil),                  // 35: sidecall.v1.ToolError
+	(*timestamppb.Timestamp)(nil),      // 36: google.protobuf.Timestamp
+	(*CommittedEffect)(nil),            // 37: sidecall.v1.CommittedEffect
+	(Effect)(0),                        // 38: sidecall.v1.Effect
+	(*durationpb.Duration)(nil),        // 39: google.protobuf.Duration
+	(ExecutionState)(0),                // 40: sidecall.v1.ExecutionState
+	(*ExecuteToolResponse)(nil),        // 41: sidecall.v1.ExecuteToolResponse
+	(*PlannedCall)(nil),                // 42: sidecall.v1.PlannedCall
 }
 var file_sidecall_v1_operator_service_proto_depIdxs = []int32{
-	6,  // 0: sidecall.v1.ListUnknownResponse.executions:type_name -> sidecall.v1.UnknownExecution
-	23, // 1: sidecall.v1.UnknownExecution.execution:type_name -> sidecall.v1.Execution
-	24, // 2: sidecall.v1.UnknownExecution.error:type_name -> sidecall.v1.ToolError
-	25, // 3: sidecall.v1.ResolveExecutionRequest.state:type_name -> sidecall.v1.ExecutionState
-	23, // 4: sidecall.v1.ResolveExecutionResponse.execution:type_name -> sidecall.v1.Execution
-	0,  // 5: sidecall.v1.VerifyExecutionResponse.verdict:type_name -> sidecall.v1.VerificationVerdict
-	26, // 6: sidecall.v1.VerifyExecutionResponse.not_before:type_name -> google.protobuf.Timestamp
-	27, // 7: sidecall.v1.VerifyExecutionResponse.result:type_name -> sidecall.v1.ExecuteToolResponse
-	23, // 8: sidecall.v1.VerifyExecutionResponse.execution:type_name -> sidecall.v1.Execution
-	22, // 9: sidecall.v1.CallDetails.labels:type_name -> sidecall.v1.CallDetails.LabelsEntry
-	26, // 10: sidecall.v1.ShowConversationResponse.started_at:type_name -> google.protobuf.Timestamp
-	26, // 11: sidecall.v1.ShowConversationResponse.updated_at:type_name -> google.protobuf.Timestamp
-	14, // 12: sidecall.v1.ShowConversationResponse.events:type_name -> sidecall.v1.ConversationEvent
-	17, // 13: sidecall.v1.ShowConversationResponse.counts:type_name -> sidecall.v1.ErrorCounts
-	28, // 14: sidecall.v1.ShowConversationResponse.records_kept:type_name -> google.protobuf.Duration
-	1,  // 15: sidecall.v1.ConversationEvent.kind:type_name -> sidecall.v1.ConversationEventKind
-	15, // 16: sidecall.v1.ConversationEvent.call:type_name -> sidecall.v1.ConversationCall
-	2,  // 17: sidecall.v1.ConversationCall.record:type_name -> sidecall.v1.RecordKnown
-	23, // 18: sidecall.v1.ConversationCall.execution:type_name -> sidecall.v1.Execution
-	16, // 19: sidecall.v1.ConversationCall.error:type_name -> sidecall.v1.ConversationError
-	3,  // 20: sidecall.v1.ConversationError.fate:type_name -> sidecall.v1.ErrorFate
-	26, // 21: sidecall.v1.AuditConversationsRequest.since:type_name -> google.protobuf.Timestamp
-	17, // 22: sidecall.v1.AuditConversationsResponse.counts:type_name -> sidecall.v1.ErrorCounts
-	20, // 23: sidecall.v1.AuditConversationsResponse.tools:type_name -> sidecall.v1.AuditedTool
-	21, // 24: sidecall.v1.AuditConversationsResponse.messages:type_name -> sidecall.v1.AuditedMessage
-	28, // 25: sidecall.v1.AuditConversationsResponse.records_kept:type_name -> google.protobuf.Duration
-	28, // 26: sidecall.v1.AuditConversationsResponse.conversations_kept:type_name -> google.protobuf.Duration
-	17, // 27: sidecall.v1.AuditedTool.counts:type_name -> sidecall.v1.ErrorCounts
-	17, // 28: sidecall.v1.AuditedMessage.counts:type_name -> sidecall.v1.ErrorCounts
-	4,  // 29: sidecall.v1.OperatorService.ListUnknown:input_type -> sidecall.v1.ListUnknownRequest
-	7,  // 30: sidecall.v1.OperatorService.ResolveExecution:input_type -> sidecall.v1.ResolveExecutionRequest
-	9,  // 31: sidecall.v1.OperatorService.VerifyExecution:input_type -> sidecall.v1.VerifyExecutionRequest
-	12, // 32: sidecall.v1.OperatorService.ShowConversation:input_type -> sidecall.v1.ShowConversationRequest
-	18, // 33: sidecall.v1.OperatorService.AuditConversations:input_type -> sidecall.v1.AuditConversationsRequest
-	5,  // 34: sidecall.v1.OperatorService.ListUnknown:output_type -> sidecall.v1.ListUnknownResponse
-	8,  // 35: sidecall.v1.OperatorService.ResolveExecution:output_type -> sidecall.v1.ResolveExecutionResponse
-	10, // 36: sidecall.v1.OperatorService.VerifyExecution:output_type -> sidecall.v1.VerifyExecutionResponse
-	13, // 37: sidecall.v1.OperatorService.ShowConversation:output_type -> sidecall.v1.ShowConversationResponse
-	19, // 38: sidecall.v1.OperatorService.AuditConversations:output_type -> sidecall.v1.AuditConversationsResponse
-	34, // [34:39] is the sub-list for method output_type
-	29, // [29:34] is the sub-list for method input_type
-	29, // [29:29] is the sub-list for extension type_name
-	29, // [29:29] is the sub-list for extension extendee
-	0,  // [0:29] is the sub-list for field type_name
+	7,  // 0: sidecall.v1.ListUnknownResponse.executions:type_name -> sidecall.v1.UnknownExecution
+	34, // 1: sidecall.v1.UnknownExecution.execution:type_name -> sidecall.v1.Execution
+	35, // 2: sidecall.v1.UnknownExecution.error:type_name -> sidecall.v1.ToolError
+	36, // 3: sidecall.v1.FindExecutionsRequest.since:type_name -> google.protobuf.Timestamp
+	10, // 4: sidecall.v1.FindExecutionsResponse.executions:type_name -> sidecall.v1.FoundExecution
+	36, // 5: sidecall.v1.FindExecutionsResponse.remembered_since:type_name -> google.protobuf.Timestamp
+	0,  // 6: sidecall.v1.FoundExecution.verdict:type_name -> sidecall.v1.Verdict
+	34, // 7: sidecall.v1.FoundExecution.execution:type_name -> sidecall.v1.Execution
+	22, // 8: sidecall.v1.FoundExecution.details:type_name -> sidecall.v1.CallDetails
+	36, // 9: sidecall.v1.FoundExecution.last_replayed_at:type_name -> google.protobuf.Timestamp
+	35, // 10: sidecall.v1.FoundExecution.damage:type_name -> sidecall.v1.ToolError
+	37, // 11: sidecall.v1.PlanUndoResponse.effects:type_name -> sidecall.v1.CommittedEffect
+	16, // 12: sidecall.v1.GetOverviewResponse.tools:type_name -> sidecall.v1.ToolOverview
+	15, // 13: sidecall.v1.GetOverviewResponse.numbers:type_name -> sidecall.v1.LoopNumbers
+	38, // 14: sidecall.v1.ToolOverview.effect:type_name -> sidecall.v1.Effect
+	39, // 15: sidecall.v1.ToolOverview.blocked_for:type_name -> google.protobuf.Duration
+	39, // 16: sidecall.v1.ToolOverview.p50:type_name -> google.protobuf.Duration
+	39, // 17: sidecall.v1.ToolOverview.p99:type_name -> google.protobuf.Duration
+	17, // 18: sidecall.v1.ToolOverview.error_texts:type_name -> sidecall.v1.ErrorText
+	36, // 19: sidecall.v1.ErrorText.last_at:type_name -> google.protobuf.Timestamp
+	40, // 20: sidecall.v1.ResolveExecutionRequest.state:type_name -> sidecall.v1.ExecutionState
+	34, // 21: sidecall.v1.ResolveExecutionResponse.execution:type_name -> sidecall.v1.Execution
+	1,  // 22: sidecall.v1.VerifyExecutionResponse.verdict:type_name -> sidecall.v1.VerificationVerdict
+	36, // 23: sidecall.v1.VerifyExecutionResponse.not_before:type_name -> google.protobuf.Timestamp
+	41, // 24: sidecall.v1.VerifyExecutionResponse.result:type_name -> sidecall.v1.ExecuteToolResponse
+	34, // 25: sidecall.v1.VerifyExecutionResponse.execution:type_name -> sidecall.v1.Execution
+	33, // 26: sidecall.v1.CallDetails.labels:type_name -> sidecall.v1.CallDetails.LabelsEntry
+	42, // 27: sidecall.v1.CallDetails.undo:type_name -> sidecall.v1.PlannedCall
+	36, // 28: sidecall.v1.ShowConversationResponse.started_at:type_name -> google.protobuf.Timestamp
+	36, // 29: sidecall.v1.ShowConversationResponse.updated_at:type_name -> google.protobuf.Timestamp
+	25, // 30: sidecall.v1.ShowConversationResponse.events:type_name -> sidecall.v1.ConversationEvent
+	28, // 31: sidecall.v1.ShowConversationResponse.counts:type_name -> sidecall.v1.ErrorCounts
+	39, // 32: sidecall.v1.ShowConversationResponse.records_kept:type_name -> google.protobuf.Duration
+	2,  // 33: sidecall.v1.ConversationEvent.kind:type_name -> sidecall.v1.ConversationEventKind
+	26, // 34: sidecall.v1.ConversationEvent.call:type_name -> sidecall.v1.ConversationCall
+	3,  // 35: sidecall.v1.ConversationCall.record:type_name -> sidecall.v1.RecordKnown
+	34, // 36: sidecall.v1.ConversationCall.execution:type_name -> sidecall.v1.Execution
+	27, // 37: sidecall.v1.ConversationCall.error:type_name -> sidecall.v1.ConversationError
+	4,  // 38: sidecall.v1.ConversationError.fate:type_name -> sidecall.v1.ErrorFate
+	36, // 39: sidecall.v1.AuditConversationsRequest.since:type_name -> google.protobuf.Timestamp
+	28, // 40: sidecall.v1.AuditConversationsResponse.counts:type_name -> sidecall.v1.ErrorCounts
+	31, // 41: sidecall.v1.AuditConversationsResponse.tools:type_name -> sidecall.v1.AuditedTool
+	32, // 42: sidecall.v1.AuditConversationsResponse.messages:type_name -> sidecall.v1.AuditedMessage
+	39, // 43: sidecall.v1.AuditConversationsResponse.records_kept:type_name -> google.protobuf.Duration
+	39, // 44: sidecall.v1.AuditConversationsResponse.conversations_kept:type_name -> google.protobuf.Duration
+	28, // 45: sidecall.v1.AuditedTool.counts:type_name -> sidecall.v1.ErrorCounts
+	28, // 46: sidecall.v1.AuditedMessage.counts:type_name -> sidecall.v1.ErrorCounts
+	5,  // 47: sidecall.v1.OperatorService.ListUnknown:input_type -> sidecall.v1.ListUnknownRequest
+	18, // 48: sidecall.v1.OperatorService.ResolveExecution:input_type -> sidecall.v1.ResolveExecutionRequest
+	8,  // 49: sidecall.v1.OperatorService.FindExecutions:input_type -> sidecall.v1.FindExecutionsRequest
+	11, // 50: sidecall.v1.OperatorService.PlanUndo:input_type -> sidecall.v1.PlanUndoRequest
+	13, // 51: sidecall.v1.OperatorService.GetOverview:input_type -> sidecall.v1.GetOverviewRequest
+	20, // 52: sidecall.v1.OperatorService.VerifyExecution:input_type -> sidecall.v1.VerifyExecutionRequest
+	23, // 53: sidecall.v1.OperatorService.ShowConversation:input_type -> sidecall.v1.ShowConversationRequest
+	29, // 54: sidecall.v1.OperatorService.AuditConversations:input_type -> sidecall.v1.AuditConversationsRequest
+	6,  // 55: sidecall.v1.OperatorService.ListUnknown:output_type -> sidecall.v1.ListUnknownResponse
+	19, // 56: sidecall.v1.OperatorService.ResolveExecution:output_type -> sidecall.v1.ResolveExecutionResponse
+	9,  // 57: sidecall.v1.OperatorService.FindExecutions:output_type -> sidecall.v1.FindExecutionsResponse
+	12, // 58: sidecall.v1.OperatorService.PlanUndo:output_type -> sidecall.v1.PlanUndoResponse
+	14, // 59: sidecall.v1.OperatorService.GetOverview:output_type -> sidecall.v1.GetOverviewResponse
+	21, // 60: sidecall.v1.OperatorService.VerifyExecution:output_type -> sidecall.v1.VerifyExecutionResponse
+	24, // 61: sidecall.v1.OperatorService.ShowConversation:output_type -> sidecall.v1.ShowConversationResponse
+	30, // 62: sidecall.v1.OperatorService.AuditConversations:output_type -> sidecall.v1.AuditConversationsResponse
+	55, // [55:63] is the sub-list for method output_type
+	47, // [47:55] is the sub-list for method input_type
+	47, // [47:47] is the sub-list for extension type_name
+	47, // [47:47] is the sub-list for extension extendee
+	0,  // [0:47] is the sub-list for field type_name
 }
 
 func init() { file_sidecall_v1_operator_service_proto_init() }
@@ -2249,14 +3417,15 @@ func file_sidecall_v1_operator_service_proto_init() {
 	if File_sidecall_v1_operator_service_proto != nil {
 		return
 	}
+	file_sidecall_v1_conversation_service_proto_init()
 	file_sidecall_v1_tool_service_proto_init()
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_sidecall_v1_operator_service_proto_rawDesc), len(file_sidecall_v1_operator_service_proto_rawDesc)),
-			NumEnums:      4,
-			NumMessages:   19,
+			NumEnums:      5,
+			NumMessages:   29,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -21,6 +21,9 @@ const _ = grpc.SupportPackageIsVersion9
 const (
 	OperatorService_ListUnknown_FullMethodName        = "/sidecall.v1.OperatorService/ListUnknown"
 	OperatorService_ResolveExecution_FullMethodName   = "/sidecall.v1.OperatorService/ResolveExecution"
+	OperatorService_FindExecutions_FullMethodName     = "/sidecall.v1.OperatorService/FindExecutions"
+	OperatorService_PlanUndo_FullMethodName           = "/sidecall.v1.OperatorService/PlanUndo"
+	OperatorService_GetOverview_FullMethodName        = "/sidecall.v1.OperatorService/GetOverview"
 	OperatorService_VerifyExecution_FullMethodName    = "/sidecall.v1.OperatorService/VerifyExecution"
 	OperatorService_ShowConversation_FullMethodName   = "/sidecall.v1.OperatorService/ShowConversation"
 	OperatorService_AuditConversations_FullMethodName = "/sidecall.v1.OperatorService/AuditConversations"
@@ -61,6 +64,20 @@ type OperatorServiceClient interface {
 	// DONE: whoever sends the call again gets the result given here. NOT_RUN lets
 	// the same id run again.
 	ResolveExecution(ctx context.Context, in *ResolveExecutionRequest, opts ...grpc.CallOption) (*ResolveExecutionResponse, error)
+	// FindExecutions answers "did it run?" of the calls that are found by one thing that is
+	// known of them: an argument, a label, an id, a conversation. The latest claim comes
+	// first. It changes nothing. A call that was refused before it was claimed (invalid
+	// arguments, a budget, an open breaker) leaves no record, and is not found.
+	FindExecutions(ctx context.Context, in *FindExecutionsRequest, opts ...grpc.CallOption) (*FindExecutionsResponse, error)
+	// PlanUndo lists what has happened in a conversation, the latest first, and for each effect
+	// the call that undoes it where its tool says how (compensate_with). It undoes nothing.
+	//
+	//	NOT_FOUND           no call of the conversation is known, or none has this id
+	//	FAILED_PRECONDITION the call that is named is of unknown outcome, or has not run
+	PlanUndo(ctx context.Context, in *PlanUndoRequest, opts ...grpc.CallOption) (*PlanUndoResponse, error)
+	// GetOverview tells how the tools of this sidecar are, and the numbers that say whether its
+	// agents are well, all since it was started.
+	GetOverview(ctx context.Context, in *GetOverviewRequest, opts ...grpc.CallOption) (*GetOverviewResponse, error)
 	// VerifyExecution asks the tool's configured verification what became of an
 	// unknown call, and settles it so if asked to.
 	VerifyExecution(ctx context.Context, in *VerifyExecutionRequest, opts ...grpc.CallOption) (*VerifyExecutionResponse, error)
@@ -97,6 +114,36 @@ func (c *operatorServiceClient) ResolveExecution(ctx context.Context, in *Resolv
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
 	out := new(ResolveExecutionResponse)
 	err := c.cc.Invoke(ctx, OperatorService_ResolveExecution_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *operatorServiceClient) FindExecutions(ctx context.Context, in *FindExecutionsRequest, opts ...grpc.CallOption) (*FindExecutionsResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(FindExecutionsResponse)
+	err := c.cc.Invoke(ctx, OperatorService_FindExecutions_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *operatorServiceClient) PlanUndo(ctx context.Context, in *PlanUndoRequest, opts ...grpc.CallOption) (*PlanUndoResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(PlanUndoResponse)
+	err := c.cc.Invoke(ctx, OperatorService_PlanUndo_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *operatorServiceClient) GetOverview(ctx context.Context, in *GetOverviewRequest, opts ...grpc.CallOption) (*GetOverviewResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(GetOverviewResponse)
+	err := c.cc.Invoke(ctx, OperatorService_GetOverview_FullMethodName, in, out, cOpts...)
 	if err != nil {
 		return nil, err
 	}
@@ -168,6 +215,20 @@ type OperatorServiceServer interface {
 	// DONE: whoever sends the call again gets the result given here. NOT_RUN lets
 	// the same id run again.
 	ResolveExecution(context.Context, *ResolveExecutionRequest) (*ResolveExecutionResponse, error)
+	// FindExecutions answers "did it run?" of the calls that are found by one thing that is
+	// known of them: an argument, a label, an id, a conversation. The latest claim comes
+	// first. It changes nothing. A call that was refused before it was claimed (invalid
+	// arguments, a budget, an open breaker) leaves no record, and is not found.
+	FindExecutions(context.Context, *FindExecutionsRequest) (*FindExecutionsResponse, error)
+	// PlanUndo lists what has happened in a conversation, the latest first, and for each effect
+	// the call that undoes it where its tool says how (compensate_with). It undoes nothing.
+	//
+	//	NOT_FOUND           no call of the conversation is known, or none has this id
+	//	FAILED_PRECONDITION the call that is named is of unknown outcome, or has not run
+	PlanUndo(context.Context, *PlanUndoRequest) (*PlanUndoResponse, error)
+	// GetOverview tells how the tools of this sidecar are, and the numbers that say whether its
+	// agents are well, all since it was started.
+	GetOverview(context.Context, *GetOverviewRequest) (*GetOverviewResponse, error)
 	// VerifyExecution asks the tool's configured verification what became of an
 	// unknown call, and settles it so if asked to.
 	VerifyExecution(context.Context, *VerifyExecutionRequest) (*VerifyExecutionResponse, error)
@@ -195,6 +256,15 @@ func (UnimplementedOperatorServiceServer) ListUnknown(context.Context, *ListUnkn
 }
 func (UnimplementedOperatorServiceServer) ResolveExecution(context.Context, *ResolveExecutionRequest) (*ResolveExecutionResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method ResolveExecution not implemented")
+}
+func (UnimplementedOperatorServiceServer) FindExecutions(context.Context, *FindExecutionsRequest) (*FindExecutionsResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method FindExecutions not implemented")
+}
+func (UnimplementedOperatorServiceServer) PlanUndo(context.Context, *PlanUndoRequest) (*PlanUndoResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method PlanUndo not implemented")
+}
+func (UnimplementedOperatorServiceServer) GetOverview(context.Context, *GetOverviewRequest) (*GetOverviewResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method GetOverview not implemented")
 }
 func (UnimplementedOperatorServiceServer) VerifyExecution(context.Context, *VerifyExecutionRequest) (*VerifyExecutionResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method VerifyExecution not implemented")
@@ -258,6 +328,60 @@ func _OperatorService_ResolveExecution_Handler(srv interface{}, ctx context.Cont
 	}
 	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
 		return srv.(OperatorServiceServer).ResolveExecution(ctx, req.(*ResolveExecutionRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _OperatorService_FindExecutions_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(FindExecutionsRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(OperatorServiceServer).FindExecutions(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: OperatorService_FindExecutions_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(OperatorServiceServer).FindExecutions(ctx, req.(*FindExecutionsRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _OperatorService_PlanUndo_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(PlanUndoRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(OperatorServiceServer).PlanUndo(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: OperatorService_PlanUndo_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(OperatorServiceServer).PlanUndo(ctx, req.(*PlanUndoRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _OperatorService_GetOverview_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(GetOverviewRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(OperatorServiceServer).GetOverview(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: OperatorService_GetOverview_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(OperatorServiceServer).GetOverview(ctx, req.(*GetOverviewRequest))
 	}
 	return interceptor(ctx, in, info, handler)
 }
@@ -330,6 +454,18 @@ var OperatorService_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "ResolveExecution",
 			Handler:    _OperatorService_ResolveExecution_Handler,
+		},
+		{
+			MethodName: "FindExecutions",
+			Handler:    _OperatorService_FindExecutions_Handler,
+		},
+		{
+			MethodName: "PlanUndo",
+			Handler:    _OperatorService_PlanUndo_Handler,
+		},
+		{
+			MethodName: "GetOverview",
+			Handler:    _OperatorService_GetOverview_Handler,
 		},
 		{
 			MethodName: "VerifyExecution",

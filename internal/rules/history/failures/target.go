@@ -79,6 +79,34 @@ func (t *Targeting) Of(args map[string]any) string {
 	return targetOf(t.paths(), args)
 }
 
+// Each names every scalar among what the call is about, those of a list one by one: up to 20.
+func (t *Targeting) Each(args map[string]any, yield func(name, value string)) {
+	if t == nil {
+		return
+	}
+	for _, path := range t.paths() {
+		all, list := at(args, path).([]any)
+		if !list {
+			all = []any{at(args, path)}
+		}
+		for _, one := range all[:min(len(all), maxListed)] {
+			if text := scalar(one); text != "" {
+				yield(strings.Join(path, "."), text)
+			}
+		}
+	}
+}
+
+// Names are the arguments that say what a call is about.
+func (t *Targeting) Names() (names []string) {
+	if t != nil {
+		for _, path := range t.paths() {
+			names = append(names, strings.Join(path, "."))
+		}
+	}
+	return names
+}
+
 func targetOf(paths [][]string, args map[string]any) string {
 	var texts [maxPaths]string
 	n, last := 0, 0
@@ -116,19 +144,12 @@ func bounded(text string) string {
 // valueAt is the scalar at a path as text, or those of a short array; empty for
 // anything else, and for what is never shown.
 func valueAt(args map[string]any, path []string) string {
-	var v any = args
-	for _, name := range path {
-		obj, ok := v.(map[string]any)
-		if !ok {
-			return ""
-		}
-		v = obj[name]
-	}
+	v := at(args, path)
 	arr, ok := v.([]any)
 	if !ok {
 		return scalar(v)
 	}
-	if len(arr) == 0 || len(arr) > 20 {
+	if len(arr) == 0 || len(arr) > maxListed {
 		return ""
 	}
 	texts := make([]string, len(arr))
@@ -138,6 +159,22 @@ func valueAt(args map[string]any, path []string) string {
 		}
 	}
 	return strings.Join(texts, ",")
+}
+
+// maxListed is how many elements of a list say what a call is about.
+const maxListed = 20
+
+// at is what stands at a path; nil where nothing does.
+func at(args map[string]any, path []string) any {
+	var v any = args
+	for _, name := range path {
+		obj, ok := v.(map[string]any)
+		if !ok {
+			return nil
+		}
+		v = obj[name]
+	}
+	return v
 }
 
 func scalar(v any) string {

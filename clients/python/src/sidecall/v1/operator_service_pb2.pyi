@@ -2,6 +2,7 @@ import datetime
 
 from google.protobuf import duration_pb2 as _duration_pb2
 from google.protobuf import timestamp_pb2 as _timestamp_pb2
+from sidecall.v1 import conversation_service_pb2 as _conversation_service_pb2
 from sidecall.v1 import tool_service_pb2 as _tool_service_pb2
 from google.protobuf.internal import containers as _containers
 from google.protobuf.internal import enum_type_wrapper as _enum_type_wrapper
@@ -11,6 +12,15 @@ from collections.abc import Iterable as _Iterable, Mapping as _Mapping
 from typing import ClassVar as _ClassVar, Optional as _Optional, Union as _Union
 
 DESCRIPTOR: _descriptor.FileDescriptor
+
+class Verdict(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+    __slots__ = ()
+    VERDICT_UNSPECIFIED: _ClassVar[Verdict]
+    VERDICT_RAN: _ClassVar[Verdict]
+    VERDICT_RUNNING: _ClassVar[Verdict]
+    VERDICT_NOT_RUN: _ClassVar[Verdict]
+    VERDICT_UNKNOWN: _ClassVar[Verdict]
+    VERDICT_FORGOTTEN: _ClassVar[Verdict]
 
 class VerificationVerdict(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     __slots__ = ()
@@ -40,6 +50,12 @@ class ErrorFate(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     ERROR_FATE_RECOVERED: _ClassVar[ErrorFate]
     ERROR_FATE_GAVE_UP: _ClassVar[ErrorFate]
     ERROR_FATE_OPEN: _ClassVar[ErrorFate]
+VERDICT_UNSPECIFIED: Verdict
+VERDICT_RAN: Verdict
+VERDICT_RUNNING: Verdict
+VERDICT_NOT_RUN: Verdict
+VERDICT_UNKNOWN: Verdict
+VERDICT_FORGOTTEN: Verdict
 VERIFICATION_VERDICT_UNSPECIFIED: VerificationVerdict
 VERIFICATION_VERDICT_INCONCLUSIVE: VerificationVerdict
 VERIFICATION_VERDICT_DONE: VerificationVerdict
@@ -95,6 +111,172 @@ class UnknownExecution(_message.Message):
     error: _tool_service_pb2.ToolError
     tenant: str
     def __init__(self, conversation_id: _Optional[str] = ..., turn_id: _Optional[str] = ..., tool_use_id: _Optional[str] = ..., execution: _Optional[_Union[_tool_service_pb2.Execution, _Mapping]] = ..., fingerprint: _Optional[str] = ..., verify_with: _Optional[str] = ..., verifiable: _Optional[bool] = ..., error: _Optional[_Union[_tool_service_pb2.ToolError, _Mapping]] = ..., tenant: _Optional[str] = ...) -> None: ...
+
+class FindExecutionsRequest(_message.Message):
+    __slots__ = ("key", "value", "label", "label_value", "tool_use_id", "conversation_id", "tool_name", "since", "page_size", "page_token")
+    KEY_FIELD_NUMBER: _ClassVar[int]
+    VALUE_FIELD_NUMBER: _ClassVar[int]
+    LABEL_FIELD_NUMBER: _ClassVar[int]
+    LABEL_VALUE_FIELD_NUMBER: _ClassVar[int]
+    TOOL_USE_ID_FIELD_NUMBER: _ClassVar[int]
+    CONVERSATION_ID_FIELD_NUMBER: _ClassVar[int]
+    TOOL_NAME_FIELD_NUMBER: _ClassVar[int]
+    SINCE_FIELD_NUMBER: _ClassVar[int]
+    PAGE_SIZE_FIELD_NUMBER: _ClassVar[int]
+    PAGE_TOKEN_FIELD_NUMBER: _ClassVar[int]
+    key: str
+    value: str
+    label: str
+    label_value: str
+    tool_use_id: str
+    conversation_id: str
+    tool_name: str
+    since: _timestamp_pb2.Timestamp
+    page_size: int
+    page_token: str
+    def __init__(self, key: _Optional[str] = ..., value: _Optional[str] = ..., label: _Optional[str] = ..., label_value: _Optional[str] = ..., tool_use_id: _Optional[str] = ..., conversation_id: _Optional[str] = ..., tool_name: _Optional[str] = ..., since: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., page_size: _Optional[int] = ..., page_token: _Optional[str] = ...) -> None: ...
+
+class FindExecutionsResponse(_message.Message):
+    __slots__ = ("executions", "next_page_token", "remembered_since", "search_keys")
+    EXECUTIONS_FIELD_NUMBER: _ClassVar[int]
+    NEXT_PAGE_TOKEN_FIELD_NUMBER: _ClassVar[int]
+    REMEMBERED_SINCE_FIELD_NUMBER: _ClassVar[int]
+    SEARCH_KEYS_FIELD_NUMBER: _ClassVar[int]
+    executions: _containers.RepeatedCompositeFieldContainer[FoundExecution]
+    next_page_token: str
+    remembered_since: _timestamp_pb2.Timestamp
+    search_keys: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, executions: _Optional[_Iterable[_Union[FoundExecution, _Mapping]]] = ..., next_page_token: _Optional[str] = ..., remembered_since: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., search_keys: _Optional[_Iterable[str]] = ...) -> None: ...
+
+class FoundExecution(_message.Message):
+    __slots__ = ("tenant", "conversation_id", "turn_id", "tool_use_id", "verdict", "explanation", "advice", "execution", "details", "idempotency_key", "fingerprint", "replays", "last_replayed_at", "verify_with", "verifiable", "journaled", "damage")
+    TENANT_FIELD_NUMBER: _ClassVar[int]
+    CONVERSATION_ID_FIELD_NUMBER: _ClassVar[int]
+    TURN_ID_FIELD_NUMBER: _ClassVar[int]
+    TOOL_USE_ID_FIELD_NUMBER: _ClassVar[int]
+    VERDICT_FIELD_NUMBER: _ClassVar[int]
+    EXPLANATION_FIELD_NUMBER: _ClassVar[int]
+    ADVICE_FIELD_NUMBER: _ClassVar[int]
+    EXECUTION_FIELD_NUMBER: _ClassVar[int]
+    DETAILS_FIELD_NUMBER: _ClassVar[int]
+    IDEMPOTENCY_KEY_FIELD_NUMBER: _ClassVar[int]
+    FINGERPRINT_FIELD_NUMBER: _ClassVar[int]
+    REPLAYS_FIELD_NUMBER: _ClassVar[int]
+    LAST_REPLAYED_AT_FIELD_NUMBER: _ClassVar[int]
+    VERIFY_WITH_FIELD_NUMBER: _ClassVar[int]
+    VERIFIABLE_FIELD_NUMBER: _ClassVar[int]
+    JOURNALED_FIELD_NUMBER: _ClassVar[int]
+    DAMAGE_FIELD_NUMBER: _ClassVar[int]
+    tenant: str
+    conversation_id: str
+    turn_id: str
+    tool_use_id: str
+    verdict: Verdict
+    explanation: str
+    advice: str
+    execution: _tool_service_pb2.Execution
+    details: CallDetails
+    idempotency_key: str
+    fingerprint: str
+    replays: int
+    last_replayed_at: _timestamp_pb2.Timestamp
+    verify_with: str
+    verifiable: bool
+    journaled: bool
+    damage: _tool_service_pb2.ToolError
+    def __init__(self, tenant: _Optional[str] = ..., conversation_id: _Optional[str] = ..., turn_id: _Optional[str] = ..., tool_use_id: _Optional[str] = ..., verdict: _Optional[_Union[Verdict, str]] = ..., explanation: _Optional[str] = ..., advice: _Optional[str] = ..., execution: _Optional[_Union[_tool_service_pb2.Execution, _Mapping]] = ..., details: _Optional[_Union[CallDetails, _Mapping]] = ..., idempotency_key: _Optional[str] = ..., fingerprint: _Optional[str] = ..., replays: _Optional[int] = ..., last_replayed_at: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., verify_with: _Optional[str] = ..., verifiable: _Optional[bool] = ..., journaled: _Optional[bool] = ..., damage: _Optional[_Union[_tool_service_pb2.ToolError, _Mapping]] = ...) -> None: ...
+
+class PlanUndoRequest(_message.Message):
+    __slots__ = ("conversation_id", "prompt_id", "tool_use_id", "page_token")
+    CONVERSATION_ID_FIELD_NUMBER: _ClassVar[int]
+    PROMPT_ID_FIELD_NUMBER: _ClassVar[int]
+    TOOL_USE_ID_FIELD_NUMBER: _ClassVar[int]
+    PAGE_TOKEN_FIELD_NUMBER: _ClassVar[int]
+    conversation_id: str
+    prompt_id: str
+    tool_use_id: str
+    page_token: str
+    def __init__(self, conversation_id: _Optional[str] = ..., prompt_id: _Optional[str] = ..., tool_use_id: _Optional[str] = ..., page_token: _Optional[str] = ...) -> None: ...
+
+class PlanUndoResponse(_message.Message):
+    __slots__ = ("effects", "next_page_token")
+    EFFECTS_FIELD_NUMBER: _ClassVar[int]
+    NEXT_PAGE_TOKEN_FIELD_NUMBER: _ClassVar[int]
+    effects: _containers.RepeatedCompositeFieldContainer[_conversation_service_pb2.CommittedEffect]
+    next_page_token: str
+    def __init__(self, effects: _Optional[_Iterable[_Union[_conversation_service_pb2.CommittedEffect, _Mapping]]] = ..., next_page_token: _Optional[str] = ...) -> None: ...
+
+class GetOverviewRequest(_message.Message):
+    __slots__ = ()
+    def __init__(self) -> None: ...
+
+class GetOverviewResponse(_message.Message):
+    __slots__ = ("tools", "numbers")
+    TOOLS_FIELD_NUMBER: _ClassVar[int]
+    NUMBERS_FIELD_NUMBER: _ClassVar[int]
+    tools: _containers.RepeatedCompositeFieldContainer[ToolOverview]
+    numbers: LoopNumbers
+    def __init__(self, tools: _Optional[_Iterable[_Union[ToolOverview, _Mapping]]] = ..., numbers: _Optional[_Union[LoopNumbers, _Mapping]] = ...) -> None: ...
+
+class LoopNumbers(_message.Message):
+    __slots__ = ("prompts", "calls_per_prompt_median", "calls_per_prompt_p99", "recovery_rate", "recoveries", "replay_rate", "calls")
+    PROMPTS_FIELD_NUMBER: _ClassVar[int]
+    CALLS_PER_PROMPT_MEDIAN_FIELD_NUMBER: _ClassVar[int]
+    CALLS_PER_PROMPT_P99_FIELD_NUMBER: _ClassVar[int]
+    RECOVERY_RATE_FIELD_NUMBER: _ClassVar[int]
+    RECOVERIES_FIELD_NUMBER: _ClassVar[int]
+    REPLAY_RATE_FIELD_NUMBER: _ClassVar[int]
+    CALLS_FIELD_NUMBER: _ClassVar[int]
+    prompts: int
+    calls_per_prompt_median: float
+    calls_per_prompt_p99: float
+    recovery_rate: float
+    recoveries: int
+    replay_rate: float
+    calls: int
+    def __init__(self, prompts: _Optional[int] = ..., calls_per_prompt_median: _Optional[float] = ..., calls_per_prompt_p99: _Optional[float] = ..., recovery_rate: _Optional[float] = ..., recoveries: _Optional[int] = ..., replay_rate: _Optional[float] = ..., calls: _Optional[int] = ...) -> None: ...
+
+class ToolOverview(_message.Message):
+    __slots__ = ("tool_name", "effect", "backend", "breaker", "blocked_for", "refused", "calls", "errors", "p50", "p99", "recent_requests", "recent_retries", "error_texts")
+    TOOL_NAME_FIELD_NUMBER: _ClassVar[int]
+    EFFECT_FIELD_NUMBER: _ClassVar[int]
+    BACKEND_FIELD_NUMBER: _ClassVar[int]
+    BREAKER_FIELD_NUMBER: _ClassVar[int]
+    BLOCKED_FOR_FIELD_NUMBER: _ClassVar[int]
+    REFUSED_FIELD_NUMBER: _ClassVar[int]
+    CALLS_FIELD_NUMBER: _ClassVar[int]
+    ERRORS_FIELD_NUMBER: _ClassVar[int]
+    P50_FIELD_NUMBER: _ClassVar[int]
+    P99_FIELD_NUMBER: _ClassVar[int]
+    RECENT_REQUESTS_FIELD_NUMBER: _ClassVar[int]
+    RECENT_RETRIES_FIELD_NUMBER: _ClassVar[int]
+    ERROR_TEXTS_FIELD_NUMBER: _ClassVar[int]
+    tool_name: str
+    effect: _tool_service_pb2.Effect
+    backend: str
+    breaker: str
+    blocked_for: _duration_pb2.Duration
+    refused: str
+    calls: int
+    errors: int
+    p50: _duration_pb2.Duration
+    p99: _duration_pb2.Duration
+    recent_requests: int
+    recent_retries: int
+    error_texts: _containers.RepeatedCompositeFieldContainer[ErrorText]
+    def __init__(self, tool_name: _Optional[str] = ..., effect: _Optional[_Union[_tool_service_pb2.Effect, str]] = ..., backend: _Optional[str] = ..., breaker: _Optional[str] = ..., blocked_for: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., refused: _Optional[str] = ..., calls: _Optional[int] = ..., errors: _Optional[int] = ..., p50: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., p99: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., recent_requests: _Optional[int] = ..., recent_retries: _Optional[int] = ..., error_texts: _Optional[_Iterable[_Union[ErrorText, _Mapping]]] = ...) -> None: ...
+
+class ErrorText(_message.Message):
+    __slots__ = ("code", "constraint", "times", "last_at")
+    CODE_FIELD_NUMBER: _ClassVar[int]
+    CONSTRAINT_FIELD_NUMBER: _ClassVar[int]
+    TIMES_FIELD_NUMBER: _ClassVar[int]
+    LAST_AT_FIELD_NUMBER: _ClassVar[int]
+    code: str
+    constraint: str
+    times: int
+    last_at: _timestamp_pb2.Timestamp
+    def __init__(self, code: _Optional[str] = ..., constraint: _Optional[str] = ..., times: _Optional[int] = ..., last_at: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ...) -> None: ...
 
 class ResolveExecutionRequest(_message.Message):
     __slots__ = ("conversation_id", "turn_id", "tool_use_id", "state", "reason", "content", "is_error", "resolved_by", "epoch")
@@ -157,7 +339,7 @@ class VerifyExecutionResponse(_message.Message):
     def __init__(self, verdict: _Optional[_Union[VerificationVerdict, str]] = ..., explanation: _Optional[str] = ..., not_before: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., result: _Optional[_Union[_tool_service_pb2.ExecuteToolResponse, _Mapping]] = ..., settled: _Optional[bool] = ..., execution: _Optional[_Union[_tool_service_pb2.Execution, _Mapping]] = ...) -> None: ...
 
 class CallDetails(_message.Message):
-    __slots__ = ("prompt_id", "arguments_json", "arguments_cut", "labels", "upstream_id")
+    __slots__ = ("prompt_id", "arguments_json", "arguments_cut", "labels", "upstream_id", "undo", "not_undoable")
     class LabelsEntry(_message.Message):
         __slots__ = ("key", "value")
         KEY_FIELD_NUMBER: _ClassVar[int]
@@ -170,12 +352,16 @@ class CallDetails(_message.Message):
     ARGUMENTS_CUT_FIELD_NUMBER: _ClassVar[int]
     LABELS_FIELD_NUMBER: _ClassVar[int]
     UPSTREAM_ID_FIELD_NUMBER: _ClassVar[int]
+    UNDO_FIELD_NUMBER: _ClassVar[int]
+    NOT_UNDOABLE_FIELD_NUMBER: _ClassVar[int]
     prompt_id: str
     arguments_json: str
     arguments_cut: bool
     labels: _containers.ScalarMap[str, str]
     upstream_id: str
-    def __init__(self, prompt_id: _Optional[str] = ..., arguments_json: _Optional[str] = ..., arguments_cut: _Optional[bool] = ..., labels: _Optional[_Mapping[str, str]] = ..., upstream_id: _Optional[str] = ...) -> None: ...
+    undo: _conversation_service_pb2.PlannedCall
+    not_undoable: str
+    def __init__(self, prompt_id: _Optional[str] = ..., arguments_json: _Optional[str] = ..., arguments_cut: _Optional[bool] = ..., labels: _Optional[_Mapping[str, str]] = ..., upstream_id: _Optional[str] = ..., undo: _Optional[_Union[_conversation_service_pb2.PlannedCall, _Mapping]] = ..., not_undoable: _Optional[str] = ...) -> None: ...
 
 class ShowConversationRequest(_message.Message):
     __slots__ = ("conversation_id", "from_event")

@@ -66,6 +66,21 @@ class OperatorServiceStub:
                 request_serializer=sidecall_dot_v1_dot_operator__service__pb2.ResolveExecutionRequest.SerializeToString,
                 response_deserializer=sidecall_dot_v1_dot_operator__service__pb2.ResolveExecutionResponse.FromString,
                 _registered_method=True)
+        self.FindExecutions = channel.unary_unary(
+                '/sidecall.v1.OperatorService/FindExecutions',
+                request_serializer=sidecall_dot_v1_dot_operator__service__pb2.FindExecutionsRequest.SerializeToString,
+                response_deserializer=sidecall_dot_v1_dot_operator__service__pb2.FindExecutionsResponse.FromString,
+                _registered_method=True)
+        self.PlanUndo = channel.unary_unary(
+                '/sidecall.v1.OperatorService/PlanUndo',
+                request_serializer=sidecall_dot_v1_dot_operator__service__pb2.PlanUndoRequest.SerializeToString,
+                response_deserializer=sidecall_dot_v1_dot_operator__service__pb2.PlanUndoResponse.FromString,
+                _registered_method=True)
+        self.GetOverview = channel.unary_unary(
+                '/sidecall.v1.OperatorService/GetOverview',
+                request_serializer=sidecall_dot_v1_dot_operator__service__pb2.GetOverviewRequest.SerializeToString,
+                response_deserializer=sidecall_dot_v1_dot_operator__service__pb2.GetOverviewResponse.FromString,
+                _registered_method=True)
         self.VerifyExecution = channel.unary_unary(
                 '/sidecall.v1.OperatorService/VerifyExecution',
                 request_serializer=sidecall_dot_v1_dot_operator__service__pb2.VerifyExecutionRequest.SerializeToString,
@@ -126,6 +141,35 @@ class OperatorServiceServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def FindExecutions(self, request, context):
+        """FindExecutions answers "did it run?" of the calls that are found by one thing that is
+        known of them: an argument, a label, an id, a conversation. The latest claim comes
+        first. It changes nothing. A call that was refused before it was claimed (invalid
+        arguments, a budget, an open breaker) leaves no record, and is not found.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def PlanUndo(self, request, context):
+        """PlanUndo lists what has happened in a conversation, the latest first, and for each effect
+        the call that undoes it where its tool says how (compensate_with). It undoes nothing.
+
+        NOT_FOUND           no call of the conversation is known, or none has this id
+        FAILED_PRECONDITION the call that is named is of unknown outcome, or has not run
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def GetOverview(self, request, context):
+        """GetOverview tells how the tools of this sidecar are, and the numbers that say whether its
+        agents are well, all since it was started.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
     def VerifyExecution(self, request, context):
         """VerifyExecution asks the tool's configured verification what became of an
         unknown call, and settles it so if asked to.
@@ -165,6 +209,21 @@ def add_OperatorServiceServicer_to_server(servicer, server):
                     servicer.ResolveExecution,
                     request_deserializer=sidecall_dot_v1_dot_operator__service__pb2.ResolveExecutionRequest.FromString,
                     response_serializer=sidecall_dot_v1_dot_operator__service__pb2.ResolveExecutionResponse.SerializeToString,
+            ),
+            'FindExecutions': grpc.unary_unary_rpc_method_handler(
+                    servicer.FindExecutions,
+                    request_deserializer=sidecall_dot_v1_dot_operator__service__pb2.FindExecutionsRequest.FromString,
+                    response_serializer=sidecall_dot_v1_dot_operator__service__pb2.FindExecutionsResponse.SerializeToString,
+            ),
+            'PlanUndo': grpc.unary_unary_rpc_method_handler(
+                    servicer.PlanUndo,
+                    request_deserializer=sidecall_dot_v1_dot_operator__service__pb2.PlanUndoRequest.FromString,
+                    response_serializer=sidecall_dot_v1_dot_operator__service__pb2.PlanUndoResponse.SerializeToString,
+            ),
+            'GetOverview': grpc.unary_unary_rpc_method_handler(
+                    servicer.GetOverview,
+                    request_deserializer=sidecall_dot_v1_dot_operator__service__pb2.GetOverviewRequest.FromString,
+                    response_serializer=sidecall_dot_v1_dot_operator__service__pb2.GetOverviewResponse.SerializeToString,
             ),
             'VerifyExecution': grpc.unary_unary_rpc_method_handler(
                     servicer.VerifyExecution,
@@ -258,6 +317,87 @@ class OperatorService:
             '/sidecall.v1.OperatorService/ResolveExecution',
             sidecall_dot_v1_dot_operator__service__pb2.ResolveExecutionRequest.SerializeToString,
             sidecall_dot_v1_dot_operator__service__pb2.ResolveExecutionResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def FindExecutions(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/sidecall.v1.OperatorService/FindExecutions',
+            sidecall_dot_v1_dot_operator__service__pb2.FindExecutionsRequest.SerializeToString,
+            sidecall_dot_v1_dot_operator__service__pb2.FindExecutionsResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def PlanUndo(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/sidecall.v1.OperatorService/PlanUndo',
+            sidecall_dot_v1_dot_operator__service__pb2.PlanUndoRequest.SerializeToString,
+            sidecall_dot_v1_dot_operator__service__pb2.PlanUndoResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def GetOverview(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/sidecall.v1.OperatorService/GetOverview',
+            sidecall_dot_v1_dot_operator__service__pb2.GetOverviewRequest.SerializeToString,
+            sidecall_dot_v1_dot_operator__service__pb2.GetOverviewResponse.FromString,
             options,
             channel_credentials,
             insecure,

@@ -1,0 +1,158 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	"google.golang.org/grpc/metadata"
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	sidecall "github.com/sidecall/sidecall/clients/go"
+	sidecallv1 "github.com/sidecall/sidecall/proto/sidecall/v1"
+)
+
+const findHelp = `Answer "did it run?" of the calls that have an argument, a label, an id, or a
+conversation, the latest first. Nothing is changed, and nothing is asked of the tool.
+
+  RAN         it has a final result, which may be an error
+  RUNNING     a sidecar is at it
+  NOT RUN     nothing has had an effect under its id
+  UNKNOWN     it may have run: sidecall resolve settles it
+  FORGOTTEN   it was claimed, and its record is over its retention
+  NEVER SEEN  no call was claimed that has this. One that was refused before, for
+              its arguments, a budget, an open breaker, leaves no record
+
+The arguments that calls are found by are those that search_keys of their tools name in
+the config; without it those that recovery.target takes. Of each call the evidence is
+shown: its attempts, what was sent and what the model was told, what the upstream calls
+it, the key that was forwarded, and whether it is safe to send again.
+
+The sidecar is asked at its operator socket, as by sidecall resolve.
+
+Exit codes: 0 each call that was found RAN, or was NOT RUN; 1 none was found, or of one
+it is not known, or not yet; 2 the command line is wrong; 3 the sidecar or its store
+cannot be reached.`
+
+// searching is a find command.
+type searching struct {
+	at     operatorAt
+	addr   string
+	tenant string
+	label  string
+	since  string
+	limit  int
+	asJSON bool
+	req    sidecallv1.FindExecutionsRequest
+}
+
+func newFind() *cobra.Command {
+	s := &searching{}
+	cmd := &cobra.Command{
+		Use:   "find [KEY=VALUE]",
+		Short: "Did it run? Find calls by an argument, a label, an id or a conversation",
+		Long:  findHelp,
+		Example: `  sidecall find order_id=A-77
+  sidecall find order_id=A-77 --tool refund --since 24h
+  sidecall find --id toolu_01
+  sidecall find --label user=u-9 --json`,
+		Args: between(0, 1, "", "a call is found by one argument, KEY=VALUE; --tool, --conversation and --since narrow that"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if err := s.check(args, time.Now()); err != nil {
+				return fail(exitUsage, err)
+			}
+			var err error
+			if s.addr, err = s.at.address(); err != nil {
+				return fail(exitUsage, err)
+			}
+			if cmd.Flags().Changed("tenant") {
+				cmd.SetContext(metadata.AppendToOutgoingContext(cmd.Context(), "sidecall-tenant", s.tenant))
+			}
+			return withConnection(s.addr, func(client *sidecall.Client) error { return s.run(cmd, client.Operator()) })
+		},
+	}
+	s.at.flags(cmd)
+	flags := cmd.Flags()
+	flags.StringVar(&s.req.ToolUseId, "id", "", "tool_use_id of the call, in whatever turn")
+	flags.StringVar(&s.req.ConversationId, "conversation", "", "its conversation_id")
+	flags.StringVar(&s.label, "label", "", "a label that was sent with it, NAME=VALUE")
+	flags.StringVar(&s.req.ToolName, "tool", "", "calls of this tool only")
+	flags.StringVar(&s.since, "since", "", "calls that were claimed since: a duration such as 90m, 24h or 7d, or an instant such as 2026-11-21T03:00:00Z")
+	flags.StringVar(&s.tenant, "tenant", "", "whose calls: the profiles of a listener that has its own, as in reader,writer")
+	flags.IntVar(&s.limit, "limit", 20, "show at most so many; 0 shows all")
+	flags.BoolVar(&s.asJSON, "json", false, "print JSON")
+	return cmd
+}
+
+// check makes the request of the command line.
+func (s *searching) check(args []string, now time.Time) (err error) {
+	var ok bool
+	if len(args) == 1 {
+		if s.req.Key, s.req.Value, ok = strings.Cut(args[0], "="); !ok || s.req.GetKey() == "" || s.req.GetValue() == "" {
+			return fmt.Errorf("%q: want KEY=VALUE, such as order_id=A-77", args[0])
+		}
+	}
+	if s.label != "" {
+		if s.req.Label, s.req.LabelValue, ok = strings.Cut(s.label, "="); !ok || s.req.GetLabel() == "" {
+			return fmt.Errorf("--label %q: want NAME=VALUE", s.label)
+		}
+	}
+	if s.since != "" {
+		from, err := instant(s.since, now)
+		if err != nil {
+			return fmt.Errorf("--since %w", err)
+		}
+		s.req.Since = timestamppb.New(from)
+	}
+	switch {
+	case s.limit < 0:
+		return errors.New("--limit: must not be negative")
+	case s.req.GetKey() == "" && s.req.GetLabel() == "" && s.req.GetToolUseId() == "" && s.req.GetConversationId() == "":
+		return errors.New("which call? KEY=VALUE names an argument of it; or --id, --label, --conversation")
+	}
+	return nil
+}
+
+// run prints what is found.
+func (s *searching) run(cmd *cobra.Command, operator sidecallv1.OperatorServiceClient) error {
+	out := foundWriter(&foundText{out: cmd.OutOrStdout(), now: time.Now()})
+	if s.asJSON {
+		out = &listJSON[*sidecallv1.FoundExecution]{out: cmd.OutOrStdout()}
+	}
+	found, undecided, more := 0, false, false
+	for {
+		if s.req.PageSize = 100; s.limit > 0 {
+			s.req.PageSize = int32(min(100, s.limit-found))
+		}
+		res, err := operator.FindExecutions(cmd.Context(), &s.req)
+		if err != nil {
+			return operatorError(s.addr, lostList, err)
+		}
+		if err := out.write(res.GetExecutions()); err != nil {
+			return err
+		}
+		for _, call := range res.GetExecutions() {
+			found++
+			undecided = undecided || call.GetVerdict() != sidecallv1.Verdict_VERDICT_RAN && call.GetVerdict() != sidecallv1.Verdict_VERDICT_NOT_RUN
+		}
+		s.req.PageToken = res.GetNextPageToken()
+		if more = s.req.GetPageToken() != ""; !more || s.limit > 0 && found >= s.limit {
+			if found == 0 {
+				never(cmd.ErrOrStderr(), &s.req, res)
+			}
+			break
+		}
+	}
+	if err := out.end(); err != nil {
+		return err
+	}
+	if more {
+		fmt.Fprintf(cmd.ErrOrStderr(), "sidecall: the latest %d are shown, and there may be more: --limit 0 shows all\n", found)
+	}
+	if found == 0 || undecided {
+		return fail(exitFailed, nil)
+	}
+	return nil
+}
