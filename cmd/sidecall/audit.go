@@ -35,14 +35,14 @@ its store cannot be reached.`
 type auditing struct {
 	operating
 
-	since  string
+	since  ago
 	sample int
 	tool   string
 	seed   int64
 }
 
 func newAudit() *cobra.Command {
-	a := &auditing{operating: operating{lost: lostList}}
+	a := &auditing{operating: operating{lost: lostList}, since: ago{7 * 24 * time.Hour}}
 	cmd := &cobra.Command{
 		Use:   "audit",
 		Short: "Count what became of errors in a sample of conversations, the worst error texts first",
@@ -54,20 +54,15 @@ func newAudit() *cobra.Command {
 			if a.sample < 1 || a.sample > maxSample {
 				return fail(exitUsage, fmt.Errorf("--sample %d: want 1 to %d conversations", a.sample, maxSample))
 			}
-			now := time.Now()
-			since, err := instant(a.since, now)
-			if err != nil {
-				return fail(exitUsage, fmt.Errorf("--since %w", err))
-			}
 			if !cmd.Flags().Changed("seed") {
-				a.seed = rand.Int64N(1_000_000)
+				a.seed = rand.Int64N(1_000_000) //nolint:gosec // nobody gains by guessing it
 			}
-			return a.run(cmd, func() error { return a.audit(since, now) })
+			return a.run(cmd, a.audit)
 		},
 	}
 	a.flags(cmd, "whose conversations to audit")
 	flags := cmd.Flags()
-	flags.StringVar(&a.since, "since", "7d", "conversations that were appended to "+howSince)
+	flags.Var(&a.since, "since", "conversations that were appended to in this time")
 	flags.IntVar(&a.sample, "sample", 50, "how many of them to read")
 	flags.StringVar(&a.tool, "tool", "", "count calls of this tool only")
 	flags.Int64Var(&a.seed, "seed", 0, "pick the same as who gave the same seed; without it a random one, which is told")
@@ -77,7 +72,8 @@ func newAudit() *cobra.Command {
 // maxSample is the most conversations that a sidecar reads for one audit.
 const maxSample = 10_000
 
-func (a *auditing) audit(since, now time.Time) error {
+func (a *auditing) audit() error {
+	since := time.Now().Add(-a.since.Duration)
 	res, err := a.client.Operator().AuditConversations(a.cmd.Context(), &sidecallv1.AuditConversationsRequest{
 		Since: timestamppb.New(since), Sample: int32(a.sample), Seed: a.seed, ToolName: a.tool,
 	})
@@ -88,7 +84,7 @@ func (a *auditing) audit(since, now time.Time) error {
 		return writeMessage(a.cmd.OutOrStdout(), res)
 	}
 	var b bytes.Buffer
-	a.cover(&b, res, since, now)
+	a.cover(&b, res, since)
 	if res.GetSampled() > 0 {
 		writeAudited(&b, res)
 	}
@@ -97,13 +93,14 @@ func (a *auditing) audit(since, now time.Time) error {
 }
 
 // cover says what an audit covers, and what it does not.
-func (a *auditing) cover(b *bytes.Buffer, res *sidecallv1.AuditConversationsResponse, since, now time.Time) {
+func (a *auditing) cover(b *bytes.Buffer, res *sidecallv1.AuditConversationsResponse, since time.Time) {
+	now := since.Add(a.since.Duration)
 	paragraph(b, "", fmt.Sprintf("%d of %s that AppendMessages keeps and that were appended to since %s; --seed %d picks the same.",
 		res.GetSampled(), tool.Count(int(res.GetFound()), "conversation"), instantOf(since), a.seed))
-	if kept := res.GetConversationsKept().AsDuration(); kept > 0 && now.Add(-kept).After(since) {
+	if kept := res.GetConversationsKept().AsDuration(); kept > 0 && kept < a.since.Duration {
 		paragraph(b, "", fmt.Sprintf("Only since %s, because conversations are kept for %s after their last message.", instantOf(now.Add(-kept)), spoken(kept)))
 	}
-	if kept := res.GetRecordsKept().AsDuration(); now.Add(-kept).After(since) {
+	if kept := res.GetRecordsKept().AsDuration(); kept < a.since.Duration {
 		paragraph(b, "", fmt.Sprintf("Calls that no message tells of only since %s, because records are kept for %s.", instantOf(now.Add(-kept)), spoken(kept)))
 	}
 	if n := res.GetUnreadable(); n > 0 {

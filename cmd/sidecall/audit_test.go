@@ -68,7 +68,7 @@ func TestAnAuditThatCannotBe(t *testing.T) {
 	}{
 		"--sample 0":                  {exitUsage, "--sample 0: want 1 to 10000 conversations"},
 		"--sample 10001":              {exitUsage, "--sample 10001: want 1 to 10000"},
-		"--since week":                {exitUsage, `--since "week": want how long ago`},
+		"--since 0d":                  {exitUsage, "want how long ago"},
 		"--since -7d":                 {exitUsage, "want how long ago"},
 		"--seed x":                    {exitUsage, "--seed"},
 		"customer-7":                  {exitUsage, "a tool is named by --tool"},

@@ -39,9 +39,9 @@ func newConversations() *cobra.Command {
 		Use:   "conversations",
 		Short: "Show a conversation as it went, with the first error that it did not recover from",
 		Long:  conversationsHelp,
-		Args:  between(0, 0, "", "want list, or show ID"),
+		Args:  between(0, 0, "", "want list, show ID, or undo ID"),
 		RunE: func(*cobra.Command, []string) error {
-			return fail(exitUsage, errors.New("want sidecall conversations list, or sidecall conversations show ID"))
+			return fail(exitUsage, errors.New("want sidecall conversations list, show ID or undo ID"))
 		},
 	}
 	cmd.AddCommand(newConversationsList(), newConversationsShow(), newUndo())
@@ -98,8 +98,7 @@ func (o *operating) show(id string) error {
 type listing struct {
 	operating
 
-	since string
-	from  time.Time // as since says; zero for all
+	since ago
 	limit int
 }
 
@@ -117,46 +116,34 @@ reached.`,
 		Example: "  sidecall conversations list --since 1h",
 		Args:    between(0, 0, "", "a conversation is shown by sidecall conversations show ID"),
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if err := l.check(time.Now()); err != nil {
-				return fail(exitUsage, err)
+			if l.limit < 0 {
+				return fail(exitUsage, errors.New("--limit: must not be negative"))
 			}
 			return l.run(cmd, l.list)
 		},
 	}
 	l.flags(cmd, "whose conversations to list")
-	cmd.Flags().StringVar(&l.since, "since", "", "appended to "+howSince)
+	cmd.Flags().Var(&l.since, "since", "appended to in this time, as in 24h or 7d")
 	cmd.Flags().IntVar(&l.limit, "limit", 0, "list at most so many; 0 lists all")
 	return cmd
-}
-
-// howSince is what a flag takes that says since when.
-const howSince = "since: a duration such as 90m, 24h or 7d, or an instant such as 2026-11-21T03:00:00Z"
-
-// check refuses flags that say nothing.
-func (l *listing) check(now time.Time) (err error) {
-	if l.limit < 0 {
-		return errors.New("--limit: must not be negative")
-	}
-	if l.since != "" {
-		if l.from, err = instant(l.since, now); err != nil {
-			return fmt.Errorf("--since %w", err)
-		}
-	}
-	return nil
 }
 
 func (l *listing) list() error {
 	out := listWriter[*sidecallv1.ConversationSummary](&conversationTable{out: l.cmd.OutOrStdout()})
 	if l.asJSON {
-		out = &listJSON[*sidecallv1.ConversationSummary]{out: l.cmd.OutOrStdout()}
+		out = &jsonList[*sidecallv1.ConversationSummary]{out: l.cmd.OutOrStdout()}
 	}
+	since := time.Now().Add(-l.since.Duration)
 	listed, more, token := 0, false, ""
 	for {
 		res, err := l.client.Conversations().ListConversations(l.cmd.Context(), &sidecallv1.ListConversationsRequest{PageSize: listPage, PageToken: token})
 		if err != nil {
 			return l.failed(err)
 		}
-		found := appendedTo(res.GetConversations(), l.from)
+		found := res.GetConversations()
+		if l.since.Duration > 0 {
+			found = appendedTo(found, since)
+		}
 		if l.limit > 0 && len(found) > l.limit-listed {
 			found, more = found[:l.limit-listed], true
 		}
@@ -179,10 +166,10 @@ func (l *listing) list() error {
 
 // when says since when conversations are listed.
 func (l *listing) when() string {
-	if l.since == "" {
+	if l.since.Duration == 0 {
 		return ""
 	}
-	return " that was appended to since " + instantOf(l.from)
+	return " that was appended to in the last " + l.since.String()
 }
 
 // appendedTo are those of a list that were appended to after that, or may have been.

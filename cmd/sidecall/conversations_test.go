@@ -160,9 +160,9 @@ func TestAConversationThatCannotBeShown(t *testing.T) {
 		"show turning --tenant reader": {exitUnavailable, "round in circles"},
 		"show":                         {exitUsage, "name the conversation"},
 		"show a b":                     {exitUsage, "one conversation at a time"},
-		"":                             {exitUsage, "conversations list, or sidecall conversations show ID"},
-		"c":                            {exitUsage, "want list, or show ID"},
-		"list --since week":            {exitUsage, `--since "week": want how long ago, such as 90m, 24h or 7d`},
+		"":                             {exitUsage, "conversations list, show ID or undo ID"},
+		"c":                            {exitUsage, "want list, show ID, or undo ID"},
+		"list --since week":            {exitUsage, "want how long ago, as in 90m, 24h or 7d"},
 		"list --limit -1":              {exitUsage, "--limit: must not be negative"},
 		"list c":                       {exitUsage, "a conversation is shown by"},
 		"show c --tenant reader --addr tcp://127.0.0.1:1": {exitUnavailable, "no sidecar answers"},
@@ -210,7 +210,7 @@ func TestConversationsAreListed(t *testing.T) {
 		}
 	}
 	empty, _ := (&fakeSidecar{}).serve(t)
-	if got := command(t, "conversations", "list", "--since", "24h", "--addr", empty); got.code != 0 || got.out != "" || !strings.Contains(got.errOut, "no conversation is kept that was appended to since 2") {
+	if got := command(t, "conversations", "list", "--since", "24h", "--addr", empty); got.code != 0 || got.out != "" || !strings.Contains(got.errOut, "no conversation is kept that was appended to in the last 24h: AppendMessages keeps them") {
 		t.Errorf("%+v", got)
 	}
 }

@@ -63,20 +63,8 @@ func sumOf(c *sidecallv1.ErrorCounts) string {
 
 func instantOf(t time.Time) string { return t.UTC().Format("2006-01-02 15:04:05Z") }
 
-// spoken is a duration as the flags have it: 24h, 7d.
-func spoken(d time.Duration) string {
-	const day = 24 * time.Hour
-	if d >= 2*day && d%day == 0 {
-		return fmt.Sprintf("%dd", d/day)
-	}
-	text := d.String()
-	for _, none := range []string{"m0s", "h0m"} {
-		if strings.HasSuffix(text, none) {
-			text = text[:len(text)-2]
-		}
-	}
-	return text
-}
+// spoken is a duration in the words of the flags.
+func spoken(d time.Duration) string { return (&ago{d}).String() }
 
 func beginPrompt(b *bytes.Buffer, e *sidecallv1.ConversationEvent) {
 	fmt.Fprintf(b, "\nprompt %d", e.GetPrompt())

@@ -29,16 +29,9 @@ func never(out io.Writer, req *sidecallv1.FindExecutionsRequest, res *sidecallv1
 	}
 }
 
-// foundWriter prints calls in parts.
-type foundWriter interface {
-	write(calls []*sidecallv1.FoundExecution) error
-	end() error
-}
-
 // foundText is for people: a paragraph for each call.
 type foundText struct {
 	out  io.Writer
-	now  time.Time
 	some bool
 }
 

@@ -46,14 +46,6 @@ func (o *operatorAt) address() (string, error) {
 	return operatorOf(defaultConfig)
 }
 
-// operatorError is rpcError of a request at an operator's socket.
-func operatorError(addr, lost string, err error) error {
-	if status.Code(err) == codes.Unimplemented {
-		return fail(exitUnavailable, fmt.Errorf("what answers at %s has no operator's surface: is it the operator socket of a sidecar of this version?", addr))
-	}
-	return rpcError(addr, lost, err)
-}
-
 // operatorOf is the operator socket of a config file. A path in it that is relative
 // is taken from here, as serve takes it from where it was started.
 func operatorOf(path string) (string, error) {
@@ -102,4 +94,9 @@ func (o *operating) run(cmd *cobra.Command, do func() error) (err error) {
 }
 
 // failed makes a readable error of a gRPC status.
-func (o *operating) failed(err error) error { return operatorError(o.addr, o.lost, err) }
+func (o *operating) failed(err error) error {
+	if status.Code(err) == codes.Unimplemented {
+		return fail(exitUnavailable, fmt.Errorf("what answers at %s has no operator's surface: is it the operator socket of a sidecar of this version?", o.addr))
+	}
+	return rpcError(o.addr, o.lost, err)
+}

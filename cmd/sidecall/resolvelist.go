@@ -17,7 +17,7 @@ const listPage = 1000
 func (r *resolving) list() error {
 	out := listWriter[*sidecallv1.UnknownExecution](&unknownTable{out: r.cmd.OutOrStdout()})
 	if r.asJSON {
-		out = &listJSON[*sidecallv1.UnknownExecution]{out: r.cmd.OutOrStdout()}
+		out = &jsonList[*sidecallv1.UnknownExecution]{out: r.cmd.OutOrStdout()}
 	}
 	listed, more, token := 0, false, ""
 	for {

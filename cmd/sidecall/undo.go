@@ -5,11 +5,8 @@ import (
 	"io"
 	"strings"
 
-	"github.com/spf13/cobra"
-	"google.golang.org/grpc/metadata"
-
-	sidecall "github.com/sidecall/sidecall/clients/go"
 	sidecallv1 "github.com/sidecall/sidecall/proto/sidecall/v1"
+	"github.com/spf13/cobra"
 )
 
 const undoHelp = `List what has happened in a conversation, the latest first, and for each effect the
@@ -23,16 +20,14 @@ happened; 2 the command line is wrong; 3 the sidecar or its store cannot be reac
 
 // undoing is an undo command.
 type undoing struct {
-	at     operatorAt
-	addr   string
-	tenant string
-	plan   bool
-	asJSON bool
-	req    sidecallv1.PlanUndoRequest
+	operating
+
+	planned bool
+	req     sidecallv1.PlanUndoRequest
 }
 
 func newUndo() *cobra.Command {
-	u := &undoing{}
+	u := &undoing{operating: operating{lost: lostList}}
 	cmd := &cobra.Command{
 		Use:   "undo CONVERSATION --plan",
 		Short: "Plan how what a conversation has done is undone",
@@ -41,37 +36,30 @@ func newUndo() *cobra.Command {
   sidecall conversations undo c1 --plan --prompt p3`,
 		Args: between(1, 1, "name the conversation", "one conversation at a time"),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if !u.plan {
+			if !u.planned {
 				return fail(exitUsage, fmt.Errorf("--plan is required: nothing is undone by itself, the calls are listed for you to send"))
 			}
 			u.req.ConversationId = args[0]
-			var err error
-			if u.addr, err = u.at.address(); err != nil {
-				return fail(exitUsage, err)
-			}
-			if cmd.Flags().Changed("tenant") {
-				cmd.SetContext(metadata.AppendToOutgoingContext(cmd.Context(), "sidecall-tenant", u.tenant))
-			}
-			return withConnection(u.addr, func(client *sidecall.Client) error { return u.run(cmd, client.Operator()) })
+			return u.run(cmd, u.plan)
 		},
 	}
-	u.at.flags(cmd)
+	u.flags(cmd, "whose conversation")
 	flags := cmd.Flags()
-	flags.BoolVar(&u.plan, "plan", false, "list the calls; nothing is sent")
+	flags.BoolVar(&u.planned, "plan", false, "list the calls; nothing is sent")
 	flags.StringVar(&u.req.PromptId, "prompt", "", "what was done for this prompt only")
 	flags.StringVar(&u.req.ToolUseId, "id", "", "what this call has done only")
-	flags.StringVar(&u.tenant, "tenant", "", "whose conversation: the profiles of a listener that has its own, as in reader,writer")
-	flags.BoolVar(&u.asJSON, "json", false, "print JSON")
 	return cmd
 }
 
-func (u *undoing) run(cmd *cobra.Command, operator sidecallv1.OperatorServiceClient) error {
-	list := &listJSON[*sidecallv1.CommittedEffect]{out: cmd.OutOrStdout()}
+// plan prints what has happened, and how it is undone.
+func (u *undoing) plan() error {
+	cmd := u.cmd
+	list := &jsonList[*sidecallv1.CommittedEffect]{out: cmd.OutOrStdout()}
 	listed, left := 0, 0
 	for {
-		res, err := operator.PlanUndo(cmd.Context(), &u.req)
+		res, err := u.client.Operator().PlanUndo(cmd.Context(), &u.req)
 		if err != nil {
-			return operatorError(u.addr, lostList, err)
+			return u.failed(err)
 		}
 		for _, effect := range res.GetEffects() {
 			listed++

@@ -91,7 +91,7 @@ func (f *file) readFrameAt(at int64) (frame, error) {
 		return frame{}, err
 	}
 	n := int64(binary.BigEndian.Uint32(size[:])) + frameHead
-	if n > mostFrame || at+n > f.end {
+	if n > mostFrame {
 		return frame{}, corrupt("a frame of %d bytes at %d of the log", n, at)
 	}
 	return f.readFrame(place{at, uint32(n)})
