@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -23,40 +22,27 @@ import (
 	"github.com/sidecall/sidecall/test/testkit/calltest"
 )
 
-// findable is a store in which the calls of conversations are found that a test names, two on
-// a page.
+// findable is a store in which calls are found two on a page, among them those that a test
+// says are forgotten.
 type findable struct {
 	*memory.Store
 
-	keys []tool.CallID
-	// details are those of all of them, down what Find fails with.
-	details []byte
-	down    error
+	forgotten []tool.CallID
+	down      error // what Find fails with
 }
 
-func (s *findable) Find(ctx context.Context, search dedupe.Search) (page dedupe.Page, err error) {
+func (s *findable) Find(ctx context.Context, search dedupe.Search) (dedupe.Page, error) {
 	if s.down != nil {
-		return page, s.down
+		return dedupe.Page{}, s.down
 	}
-	at, _ := strconv.Atoi(search.From) // 0 at the beginning
-	for i, key := range s.keys[at:] {
-		if i == 2 {
-			page.Next = strconv.Itoa(at + i)
-			break
+	search.Most = 2
+	page, err := s.Store.Find(ctx, search)
+	if search.From == "" {
+		for _, key := range s.forgotten {
+			page.Calls = append(page.Calls, dedupe.Listed{Key: key})
 		}
-		if key.Tenant != search.Tenant || search.Term != dedupe.TermOf(key.Tenant, "conversation", "", key.Conversation) {
-			continue
-		}
-		record, err := s.Lookup(ctx, key)
-		if err != nil {
-			return page, err
-		}
-		if record.State != dedupe.Absent {
-			record.Details = s.details
-		}
-		page.Calls = append(page.Calls, dedupe.Listed{Key: key, Record: record})
 	}
-	return page, nil
+	return page, err
 }
 
 // told is a sidecar that keeps conversations, of which an operator asks.
@@ -74,11 +60,12 @@ func newTold(t *testing.T, backends map[string]*calltest.Backend) *told {
 	return &told{c, store, &Operator{Executor: c.Executor}}
 }
 
-// call makes a call of the conversation c1, whose record is found from then on.
+// call makes a call of the conversation c1, in the prompt p1.
 func (o *told) call(id, name string) *sidecallv1.ExecuteToolResponse {
 	o.T.Helper()
-	o.store.keys = append(o.store.keys, tool.CallID{Conversation: "c1", Turn: "t1", ID: id})
-	return o.Call(calltest.Request(id, name))
+	req := calltest.Request(id, name)
+	req.PromptId = "p1"
+	return o.Call(req)
 }
 
 // says appends messages to a conversation.
@@ -132,10 +119,6 @@ func shownCalls(res *sidecallv1.ShowConversationResponse) (all []*sidecallv1.Con
 // word for word, and what it did then.
 func TestAConversationIsShown(t *testing.T) {
 	o := newTold(t, map[string]*calltest.Backend{"look": calltest.Fails(calltest.Always, calltest.NotFound), "pay": calltest.Answers("paid")})
-	var err error
-	if o.store.details, err = proto.Marshal(&sidecallv1.CallDetails{PromptId: "p1"}); err != nil {
-		t.Fatal(err)
-	}
 	o.says("c1", asksUser, asking("a", "look"))
 	failed := o.call("a", "look")
 	o.says("c1", answered(t, failed), asking("b", "pay"))
@@ -166,7 +149,10 @@ func TestAConversationWithoutMessages(t *testing.T) {
 	o := newTold(t, map[string]*calltest.Backend{"look": calltest.Fails(1, calltest.NotFound)})
 	failed := o.call("a", "look")
 	o.call("b", "look")
-	o.store.keys = append(o.store.keys, tool.CallID{Conversation: "c1", Turn: "t1", ID: "gone"}, tool.CallID{Conversation: "other", ID: "x"})
+	other := calltest.Request("x", "look")
+	other.ConversationId = "other"
+	o.Call(other)
+	o.store.forgotten = []tool.CallID{{Conversation: "c1", Turn: "t1", ID: "gone"}}
 	res := o.show("c1")
 	calls := shownCalls(res)
 	slices.SortFunc(calls, func(a, b *sidecallv1.ConversationCall) int {
@@ -175,7 +161,7 @@ func TestAConversationWithoutMessages(t *testing.T) {
 	if len(calls) != 3 || res.GetMessages() != 0 || res.GetStartedAt() != nil || !res.GetEvents()[0].GetUnappended() || res.GetEvents()[0].GetMessage() != -1 {
 		t.Fatalf("%v", res)
 	}
-	if c := calls[0]; c.GetText() != failed.GetContent() || c.GetError().GetFate() != sidecallv1.ErrorFate_ERROR_FATE_OPEN { // of the same turn as the success
+	if c := calls[0]; c.GetText() != failed.GetContent() || c.GetArgumentsJson() != `{"order_id":"A-1"}` || c.GetError().GetFate() != sidecallv1.ErrorFate_ERROR_FATE_OPEN { // of the same turn as the success
 		t.Errorf("%v", c)
 	}
 	if c := calls[2]; c.GetRecord() != sidecallv1.RecordKnown_RECORD_KNOWN_FORGOTTEN || c.GetExecution() != nil {
@@ -277,7 +263,7 @@ func TestAnAuditOfConversations(t *testing.T) {
 		return res
 	}
 	res := audit(&sidecallv1.AuditConversationsRequest{Sample: 10, Seed: 7})
-	if c := res.GetCounts(); res.GetFound() != 30 || res.GetSampled() != 10 || c.GetCalls() != 20 || c.GetErrors() != 10 || c.GetGaveUp() != 10 || res.GetPrompts() != 10 || res.GetUnrecorded() != 20 {
+	if c := res.GetCounts(); res.GetFound() != 30 || res.GetSampled() != 10 || c.GetCalls() != 20 || c.GetErrors() != 10 || c.GetGaveUp() != 10 || res.GetPrompts() != 10 || res.GetRecorded() != 20 { // closed by what answers them
 		t.Errorf("%v", res)
 	}
 	if res.GetRecordsKept().AsDuration() != 24*time.Hour || res.GetConversationsKept().AsDuration() != time.Hour {

@@ -156,6 +156,8 @@ func recordOf(c *sidecallv1.ConversationCall) string {
 		return "its record cannot be read: " + c.GetDamage()
 	case e == nil:
 		return "no record"
+	case e.GetState() == sidecallv1.ExecutionState_EXECUTION_STATE_CLOSED && e.GetAttempts() == 0:
+		return "CLOSED, it has not run and never will, " + instantOf(e.GetFinishedAt().AsTime())
 	}
 	says := strings.TrimPrefix(e.GetState().String(), "EXECUTION_STATE_") + ", " + tool.Count(int(e.GetAttempts()), "attempt")
 	if e.GetFinishedAt() != nil {

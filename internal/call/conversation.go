@@ -29,9 +29,11 @@ func (e Records) CallsOf(ctx context.Context, tenant, conversation string) (all 
 			return nil, false, notLookedUp(ctx, err)
 		}
 		for _, listed := range page.Calls {
-			if listed.Key.ID != "" { // or nobody knows whose record it is
-				all = append(all, e.recordOf(listed))
+			record, err := e.recordOf(ctx, listed)
+			if err != nil {
+				return nil, false, notLookedUp(ctx, err)
 			}
+			all = append(all, record)
 		}
 		if search.From = page.Next; page.Next == "" || len(all) >= maxConversationCalls {
 			return all, page.Next != "", nil
@@ -39,22 +41,28 @@ func (e Records) CallsOf(ctx context.Context, tenant, conversation string) (all 
 	}
 }
 
-// recordOf is what a timeline is told of a call.
-func (e Records) recordOf(listed dedupe.Listed) timeline.Record {
-	r := timeline.Record{ID: listed.Key.ID, Turn: listed.Key.Turn, Record: e.told(listed.Record)}
-	r.Result, r.Details = nil, nil
+// recordOf is what a timeline is told of a call: what this process knows of it.
+func (e Records) recordOf(ctx context.Context, listed dedupe.Listed) (timeline.Record, error) {
+	r := timeline.Record{ID: listed.Key.ID, Turn: listed.Key.Turn}
 	if listed.Err != nil {
 		r.State, r.Damage = dedupe.Unknown, output.Clean([]byte(listed.Err.Error()))
-		return r
+		return r, nil
 	}
+	known, err := e.Dedupe.Told(ctx, listed.Key, dedupe.Known{Record: listed.Record})
+	if err != nil {
+		return r, err
+	}
+	r.Record = e.told(known.Record)
 	details := &sidecallv1.CallDetails{}
-	if proto.Unmarshal(listed.Record.Details, details) == nil { // they are for people: no rule needs them
+	if proto.Unmarshal(r.Details, details) == nil { // they are for people: no rule needs them
 		r.Prompt, r.Arguments, r.Cut = details.GetPromptId(), details.GetArgumentsJson(), details.GetArgumentsCut()
 	}
-	if told, err := result.Recorded(listed.Record); err == nil {
+	// What a closed call is answered is for who sends it late: the model was told otherwise.
+	if told, err := result.Recorded(r.Record); err == nil && r.State != dedupe.Closed {
 		r.Text, r.IsError = told.GetContent(), told.GetIsError()
 	}
-	return r
+	r.Result, r.Details = nil, nil
+	return r, nil
 }
 
 // Redacted is args of a tool without what is never shown; of a tool that there is no more

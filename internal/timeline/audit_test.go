@@ -171,3 +171,17 @@ func FuzzBuild(f *testing.F) {
 		}
 	})
 }
+
+func BenchmarkBuild(b *testing.B) {
+	runs := recorded.Airline(b)
+	var talks []*talk
+	for i := range runs {
+		talks = append(talks, messagesOf(&runs[i]))
+	}
+	for b.Loop() {
+		for _, k := range talks {
+			k.built()
+		}
+	}
+	b.ReportMetric(float64(b.Elapsed().Microseconds())/float64(b.N*len(talks)), "µs/conversation")
+}

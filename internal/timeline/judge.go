@@ -149,7 +149,7 @@ func (did *reply) next(c *Call) Next {
 	case again == nil && did.first != nil:
 		n.Tool = did.first.Tool
 	case again == nil:
-	case again.print == c.print:
+	case again.sum == c.sum:
 		n.Tool, n.Again = c.Tool, true
 	default:
 		n.Tool, n.Differences = c.Tool, did.differences(c, again)

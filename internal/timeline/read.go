@@ -125,11 +125,11 @@ func (r *reader) arguments(c *Call, made *provider.Call) {
 	values, violation := schema.ParseArgs(c.Tool, raw)
 	if violation != nil {
 		c.Arguments = "(" + tool.Count(len(raw), "byte") + " that are no JSON object)"
-		c.print = schema.Fingerprint(c.Tool, []byte(raw))
+		c.sum = schema.Fingerprint(c.Tool, []byte(raw))
 		return
 	}
 	if whole, err := schema.Canonical(values); err == nil {
-		c.print = schema.Fingerprint(c.Tool, whole)
+		c.sum = schema.Fingerprint(c.Tool, whole)
 	}
 	if r.in.Redact != nil {
 		values = r.in.Redact(c.Tool, values)
@@ -217,7 +217,7 @@ func (r *reader) recorded(records []*Record) {
 		}
 		c := &Call{
 			ID: record.ID, Turn: record.Turn, Tool: record.Tool, Record: record,
-			Arguments: tool.ShortenBytes(record.Arguments, maxArguments), print: record.Fingerprint,
+			Arguments: tool.ShortenBytes(record.Arguments, maxArguments), sum: record.Fingerprint,
 			Cut: record.Cut || len(record.Arguments) > maxArguments,
 		}
 		if record.Text != "" && record.State != dedupe.Claimed {

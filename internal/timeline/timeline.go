@@ -125,7 +125,7 @@ type Call struct {
 	// Failure is what there is to an error; nil for a call that worked, or has no answer.
 	Failure *Failure
 
-	print [32]byte // of tool and arguments
+	sum [32]byte // of tool and arguments
 }
 
 // Fate is what became of an error.

@@ -1,6 +1,7 @@
 package timeline_test
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -285,5 +286,30 @@ func TestAMessageThatCannotBeRead(t *testing.T) {
 func TestNothingIsATimelineToo(t *testing.T) {
 	if line := timeline.Build(timeline.Input{}); len(line.Events) != 0 || line.First != -1 {
 		t.Errorf("%+v", line)
+	}
+}
+
+// What it takes to tell a conversation is in proportion to it: also where each of many
+// errors is followed by many calls, and each of them has many arguments.
+func TestATimelineTakesInProportion(t *testing.T) {
+	allocs := func(n int) float64 {
+		var calls, results []string
+		for i := range n {
+			calls = append(calls, fmt.Sprintf(`{"type":"tool_use","id":"%%s%d","name":"pay","input":{"a":%d,"b":%%q,"c":{"d":[1,2,3]}}}`, i, i))
+			results = append(results, fmt.Sprintf(`{"type":"tool_result","tool_use_id":"%%s%d","is_error":true,"content":"no"}`, i))
+		}
+		k := new(talk).user("pay")
+		for _, reply := range []string{"x", "y", "z"} {
+			k.raw("%s", `{"role":"assistant","content":[`+strings.NewReplacer("%s", reply, "%q", quoted(reply)).Replace(strings.Join(calls, ","))+`]}`)
+			k.raw("%s", `{"role":"user","content":[`+strings.ReplaceAll(strings.Join(results, ","), "%s", reply)+`]}`)
+		}
+		return testing.AllocsPerRun(1, func() {
+			if line := k.built(); line.Counts().Errors != 3*n {
+				t.Fatalf("%+v", line.Counts())
+			}
+		})
+	}
+	if small, large := allocs(100), allocs(400); large > 6*small {
+		t.Errorf("%.0f allocations for four times as much as what takes %.0f", large, small)
 	}
 }

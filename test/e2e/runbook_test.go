@@ -67,10 +67,10 @@ func TestTheRunbookShowsTheFirstErrorThatWasNotRecoveredFrom(t *testing.T) {
 		if code != 0 {
 			t.Fatalf("exit code %d: %s%s", code, out, errOut)
 		}
-		says(t, out, "customer-7: 10 messages (anthropic)", "4 calls, 3 errors: 1 recovered from, 2 given up on, 0 open", "user   refund it",
-			"INVALID_ARGS, recovered from", `key: "A-78", was "A-77"`, "it said: Something went wrong.")
+		says(t, strings.Join(strings.Fields(out), " "), "customer-7: 10 messages (anthropic)", "4 calls, 3 errors: 1 recovered from, 2 given up on, 0 open", "user refund it",
+			"[CLOSED, it has not run and never", "INVALID_ARGS, recovered from", `key: "A-78", was "A-77"`, "it said: Something went wrong.")
 		_, marked, found := strings.Cut(out, ">> THE FIRST ERROR THAT WAS NOT RECOVERED FROM\n")
-		if !found || !strings.HasPrefix(marked, "  call   act a1") || !strings.Contains(marked, "NOT_FOUND, given up on") {
+		if !found || !strings.HasPrefix(marked, "  call   act a1") || !strings.Contains(marked, "[DONE, 1 attempt") || !strings.Contains(marked, "NOT_FOUND, given up on") {
 			t.Errorf("the mark:\n%s", out)
 		}
 		var shown struct {
