@@ -229,7 +229,7 @@ func (t *telling) verdict() (verdict sidecallv1.Verdict, explanation, advice str
 		return sidecallv1.Verdict_VERDICT_HELD, t.waits(), t.allow()
 	case fate == dedupe.NeverRan:
 		return sidecallv1.Verdict_VERDICT_NOT_RUN, "nothing of it has had an effect: " + t.ended(), "It is safe to send again with the same ids: then it runs."
-	case fate == dedupe.Repeatable && record.Effect.Harmless() && t.declared().Harmless():
+	case fate == dedupe.Repeatable && record.Effect == tool.ReadOnly && t.declared() == tool.ReadOnly:
 		return sidecallv1.Verdict_VERDICT_NOT_RUN, "it has no effect, and may be tried again: " + t.ended(), "It is safe to send again, under any id."
 	case fate == dedupe.Repeatable:
 		return sidecallv1.Verdict_VERDICT_UNKNOWN, "it may have run, and its effect may be repeated: " + t.ended(),
