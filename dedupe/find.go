@@ -5,6 +5,8 @@ import (
 	"crypto/sha256"
 	"encoding/binary"
 	"time"
+
+	"github.com/sidecall/sidecall/internal/tool"
 )
 
 // Term is something that calls of a tenant can be found by: the hash of its kind, a name and a
@@ -51,4 +53,9 @@ func (s *Search) Validate() error {
 	return cmp.Or(
 		between("bytes of a tenant", len(s.Tenant), 0, MaxKeyBytes),
 		between("calls of a page", s.Most, 1, MaxFound))
+}
+
+// indexBytes is roughly how much is written for a call to be found by terms.
+func indexBytes(key *tool.CallID, terms []Term) int {
+	return len(terms) * (len(Term{}) + keyBytes(key))
 }

@@ -25,7 +25,7 @@ func (m Machine) do(ctx context.Context, s Step, invalid error) error {
 
 // Admit implements Store.
 func (m Machine) Admit(ctx context.Context, req Request) (Admission, error) {
-	s := &admitting{step: m.step(req.Key, Begins, len(req.Draw.Counter)), req: req}
+	s := &admitting{step: m.step(req.Key, Begins, len(req.Draw.Counter)+len(req.Details)+indexBytes(&req.Key, req.Terms)), req: req}
 	s.wide = req.EffectKey.WholeTenant
 	if !req.EffectKey.none() {
 		s.bytes += MaxHolders * (StoredBytes + keyBytes(&req.Key))

@@ -96,6 +96,11 @@ func (f *finding) askOne(ctx context.Context, in shard, most int) error {
 	if since := dedupe.Millis(f.search.Since); !f.search.Since.IsZero() && since > 0 {
 		high = "(" + term + backwards(since-1)
 	}
+	return f.query(ctx, in, low, high, most, func(told []string) { p.hear(told, most) })
+}
+
+// query asks for the first entries between bounds in each period of a shard.
+func (f *finding) query(ctx context.Context, in shard, low, high string, most int, hear func(told []string)) error {
 	bounds := binary.BigEndian.AppendUint16(nil, uint16(most))
 	bounds = append(binary.BigEndian.AppendUint16(bounds, uint16(len(low))), low+high...)
 	keys := periodsAt(f.options.KeyPrefix, in, f.search.Tenant, f.now)
@@ -106,7 +111,7 @@ func (f *finding) askOne(ctx context.Context, in shard, most int) error {
 				r.other(key)
 			}
 		}
-		r.heard = func(_ time.Time, told []string) { p.hear(told, most) }
+		r.heard = func(_ time.Time, told []string) { hear(told) }
 		return nil
 	}})
 }
@@ -188,7 +193,8 @@ func (f *finding) page(ctx context.Context, found []entry) (page dedupe.Page, er
 	return page, nil
 }
 
-// call is that of an entry. One that is not current was claimed again since.
+// call is that of an entry. It is not current where the call was claimed again since, and has
+// another entry for that.
 func (f *finding) call(ctx context.Context, e entry) (call dedupe.Listed, current bool, err error) {
 	key, claimed, err := e.decode(f.search.Tenant)
 	if err != nil {
@@ -198,5 +204,11 @@ func (f *finding) call(ctx context.Context, e entry) (call dedupe.Listed, curren
 	if dedupe.IsCorrupt(err) || errors.Is(err, dedupe.ErrLayout) {
 		return dedupe.Listed{Key: key, Err: err}, true, nil
 	}
-	return dedupe.Listed{Key: key, Record: seen.Record}, !seen.Record.StartedAt.After(claimed), err
+	if current = true; err == nil && seen.Record.StartedAt.After(claimed) {
+		own := "[" + string(f.search.Term[:]) + backwards(dedupe.Millis(seen.Record.StartedAt)) + string(e[instantBytes:])
+		err = f.query(ctx, shardOfCall(&key), own, own, 1, func(told []string) {
+			current = !slices.ContainsFunc(told, func(e string) bool { return e != "" })
+		})
+	}
+	return dedupe.Listed{Key: key, Record: seen.Record}, current, err
 }
