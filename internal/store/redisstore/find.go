@@ -55,8 +55,12 @@ type part struct {
 	all  bool  // there are no more behind them
 }
 
-// fewEntries is how many entries each shard is asked for first, beside its share of the page.
-const fewEntries = 8
+const (
+	// fewEntries is how many entries each shard is asked for first, beside its share of the page.
+	fewEntries = 8
+	// shardsAtOnce is how many shards are asked at a time, so that calls get in between.
+	shardsAtOnce = 16
+)
 
 // entries are those after one in order, one more than the page has if there are more.
 func (f *finding) entries(ctx context.Context, after entry) (found []entry, err error) {
@@ -78,6 +82,7 @@ func (f *finding) entries(ctx context.Context, after entry) (found []entry, err 
 // ask asks the shards of which nothing is known that comes next.
 func (f *finding) ask(ctx context.Context, most int) error {
 	all, ctx := errgroup.WithContext(ctx)
+	all.SetLimit(shardsAtOnce)
 	for i := range f.parts {
 		if p := &f.parts[i]; len(p.next) == 0 && !p.all {
 			all.Go(func() error { return f.askOne(ctx, shard(i), most) })
