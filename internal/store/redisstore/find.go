@@ -108,7 +108,7 @@ func (f *finding) askOne(ctx context.Context, in shard, most int) error {
 func (f *finding) query(ctx context.Context, in shard, low, high string, most int, hear func(told []string)) error {
 	bounds := binary.BigEndian.AppendUint16(nil, uint16(most))
 	bounds = append(binary.BigEndian.AppendUint16(bounds, uint16(len(low))), low+high...)
-	keys := periodsAt(f.options.KeyPrefix, in, f.search.Tenant, f.now)
+	keys := periodsAt(f.options.KeyPrefix, in, f.search.Tenant, f.now, f.search.Since)
 	return f.run(ctx, string(keys[0][0]), &own{bytes: most * dedupe.MaxNameBytes, apply: func(r *rows) error {
 		for _, some := range keys {
 			r.write('Q', r.other(some[0]), int64(len(some)), bounds)
