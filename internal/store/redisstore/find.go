@@ -111,10 +111,8 @@ func (f *finding) query(ctx context.Context, in shard, low, high string, most in
 	keys := periodsAt(f.options.KeyPrefix, in, f.search.Tenant, f.now, f.search.Since)
 	return f.run(ctx, string(keys[0][0]), &own{bytes: most * dedupe.MaxNameBytes, apply: func(r *rows) error {
 		for _, some := range keys {
-			r.write('Q', r.other(some[0]), int64(len(some)), bounds)
-			for _, key := range some[1:] {
-				r.other(key)
-			}
+			r.write('Q', -1-len(r.others), int64(len(some)), bounds)
+			r.others = append(r.others, some...) // each is another
 		}
 		r.heard = func(_ time.Time, told []string) { hear(told) }
 		return nil
