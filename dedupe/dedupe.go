@@ -119,6 +119,13 @@ func (d *Dedupe) Resolve(ctx context.Context, call Listed, as State, result []by
 	})
 }
 
+// Receipts is Store.Receipts.
+func (d *Dedupe) Receipts(ctx context.Context, tenant, conversation string, from int64) (Chain, error) {
+	chain, err := d.fence.Receipts(ctx, tenant, conversation, from)
+	d.courier.heard(err)
+	return chain, err
+}
+
 // Output is Store.Output.
 func (d *Dedupe) Output(ctx context.Context, tenant, ref string) (Output, error) {
 	return d.fence.Output(ctx, tenant, ref)

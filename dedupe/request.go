@@ -24,6 +24,7 @@ type Request struct {
 	EffectKey        EffectKey // what the call does, which no other call may do or have done
 	Details          []byte    // that its record is to have; nil for none
 	Terms            []Term    // that it can be found by; at most MaxTerms
+	Receipt          bool      // its settlement leaves a receipt
 }
 
 // Verdict is the answer to a Request.
