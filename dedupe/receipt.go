@@ -22,11 +22,21 @@ type Receipt struct {
 	Turn     string    `json:"turn_id,omitempty"`  // of the call
 	ID       string    `json:"tool_use_id"`        // likewise
 	Tool     string    `json:"tool_name"`          // likewise
-	Print    string    `json:"fingerprint"`        // likewise
-	State    string    `json:"state"`              // that it has since then
-	Epoch    int64     `json:"epoch"`              // likewise
-	Result   string    `json:"result,omitempty"`   // the hash of its result; none where it has none
-	At       time.Time `json:"at"`                 // when it was settled, by the store's clock
+	Outcome
+	At time.Time `json:"at"` // when it was settled, by the store's clock
+}
+
+// Outcome is what became of a call, as a receipt has it.
+type Outcome struct {
+	Print  string `json:"fingerprint"`
+	State  string `json:"state"`
+	Epoch  int64  `json:"epoch"`
+	Result string `json:"result,omitempty"` // the hash of its result; none where it has none
+}
+
+// Outcome is that of a call by its record.
+func (r *Record) Outcome() Outcome {
+	return Outcome{hex.EncodeToString(r.Fingerprint[:]), r.State.String(), r.Epoch, hashOf(r.Result)}
 }
 
 // Line is a receipt as it is kept.
@@ -75,11 +85,6 @@ func hashOf[T string | []byte](body T) string {
 	return hex.EncodeToString(sum[:])
 }
 
-// Attests reports that a receipt is of a record, as it was settled.
-func (r *Receipt) Attests(record *Record) bool {
-	return r.Print == hex.EncodeToString(record.Fingerprint[:]) && r.State == record.State.String() && r.Epoch == record.Epoch && r.Result == hashOf(record.Result)
-}
-
 // Receipted reports that a record is one that its settlement has left a receipt of: an owner, or
 // somebody who has decided about it, has said what became of its effect.
 func (r *Record) Receipted() bool {
@@ -111,7 +116,7 @@ func (s *settling) receipt(before State) {
 	head := read(&s.step, decodeHead, read(&s.step, s.rows.Sheet, receiptSheet(&s.key, 0)))
 	line := Receipt{
 		N: head.Count + 1, Before: head.Hash, BeforeAt: head.At, Turn: s.key.Turn, ID: s.key.ID, Tool: next.Tool,
-		Print: hex.EncodeToString(next.Fingerprint[:]), State: next.State.String(), Epoch: next.Epoch, Result: hashOf(next.Result), At: s.now.UTC(),
+		Outcome: next.Outcome(), At: s.now.UTC(),
 	}
 	body, _ := json.Marshal(line) // texts, numbers and instants always can be
 	s.setSheet(receiptSheet(&s.key, line.N), string(body), s.keep)
