@@ -119,6 +119,9 @@ func (d *Dedupe) Resolve(ctx context.Context, call Listed, as State, result []by
 	})
 }
 
+// LeavesReceipts reports that settlements leave receipts.
+func (d *Dedupe) LeavesReceipts() bool { return d.options.Receipts }
+
 // Receipts is Store.Receipts.
 func (d *Dedupe) Receipts(ctx context.Context, tenant, conversation string, from int64) (Chain, error) {
 	chain, err := d.fence.Receipts(ctx, tenant, conversation, from)

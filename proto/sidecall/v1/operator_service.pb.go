@@ -2985,6 +2985,182 @@ func (x *AuditedMessage) GetConversationIds() []string {
 	return nil
 }
 
+// VerifyReceiptsRequest names a conversation.
+type VerifyReceiptsRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Required.
+	ConversationId string `protobuf:"bytes,1,opt,name=conversation_id,json=conversationId,proto3" json:"conversation_id,omitempty"`
+	// The head of an earlier response, which somebody has noted elsewhere: what stood
+	// there then must be what stands there now. Empty compares what is kept with itself
+	// alone.
+	NotedHead     string `protobuf:"bytes,2,opt,name=noted_head,json=notedHead,proto3" json:"noted_head,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *VerifyReceiptsRequest) Reset() {
+	*x = VerifyReceiptsRequest{}
+	mi := &file_sidecall_v1_operator_service_proto_msgTypes[28]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *VerifyReceiptsRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*VerifyReceiptsRequest) ProtoMessage() {}
+
+func (x *VerifyReceiptsRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_sidecall_v1_operator_service_proto_msgTypes[28]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use VerifyReceiptsRequest.ProtoReflect.Descriptor instead.
+func (*VerifyReceiptsRequest) Descriptor() ([]byte, []int) {
+	return file_sidecall_v1_operator_service_proto_rawDescGZIP(), []int{28}
+}
+
+func (x *VerifyReceiptsRequest) GetConversationId() string {
+	if x != nil {
+		return x.ConversationId
+	}
+	return ""
+}
+
+func (x *VerifyReceiptsRequest) GetNotedHead() string {
+	if x != nil {
+		return x.NotedHead
+	}
+	return ""
+}
+
+// VerifyReceiptsResponse is what was found.
+type VerifyReceiptsResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The end of the receipts: how many there are, a colon, and the hash of the last. Empty
+	// where there is none.
+	Head string `protobuf:"bytes,1,opt,name=head,proto3" json:"head,omitempty"`
+	// How many receipts there are, also of those that are forgotten.
+	Receipts int64 `protobuf:"varint,2,opt,name=receipts,proto3" json:"receipts,omitempty"`
+	// Those that are there, and were compared.
+	Checked int64 `protobuf:"varint,3,opt,name=checked,proto3" json:"checked,omitempty"`
+	// The first so many are forgotten, as the records that they are of are (retention).
+	Forgotten int64 `protobuf:"varint,4,opt,name=forgotten,proto3" json:"forgotten,omitempty"`
+	// When the first of those was written that are there; unset without any.
+	Since *timestamppb.Timestamp `protobuf:"bytes,5,opt,name=since,proto3" json:"since,omitempty"`
+	// What was changed or left out, a sentence each; at most 100 of them.
+	Problems []string `protobuf:"bytes,6,rep,name=problems,proto3" json:"problems,omitempty"`
+	// How many more problems there are.
+	ProblemsLeft int32 `protobuf:"varint,7,opt,name=problems_left,json=problemsLeft,proto3" json:"problems_left,omitempty"`
+	// There are more receipts, or calls, than are looked at: the last 10,000.
+	More bool `protobuf:"varint,8,opt,name=more,proto3" json:"more,omitempty"`
+	// Settlements leave receipts now.
+	Enabled       bool `protobuf:"varint,9,opt,name=enabled,proto3" json:"enabled,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *VerifyReceiptsResponse) Reset() {
+	*x = VerifyReceiptsResponse{}
+	mi := &file_sidecall_v1_operator_service_proto_msgTypes[29]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *VerifyReceiptsResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*VerifyReceiptsResponse) ProtoMessage() {}
+
+func (x *VerifyReceiptsResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_sidecall_v1_operator_service_proto_msgTypes[29]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use VerifyReceiptsResponse.ProtoReflect.Descriptor instead.
+func (*VerifyReceiptsResponse) Descriptor() ([]byte, []int) {
+	return file_sidecall_v1_operator_service_proto_rawDescGZIP(), []int{29}
+}
+
+func (x *VerifyReceiptsResponse) GetHead() string {
+	if x != nil {
+		return x.Head
+	}
+	return ""
+}
+
+func (x *VerifyReceiptsResponse) GetReceipts() int64 {
+	if x != nil {
+		return x.Receipts
+	}
+	return 0
+}
+
+func (x *VerifyReceiptsResponse) GetChecked() int64 {
+	if x != nil {
+		return x.Checked
+	}
+	return 0
+}
+
+func (x *VerifyReceiptsResponse) GetForgotten() int64 {
+	if x != nil {
+		return x.Forgotten
+	}
+	return 0
+}
+
+func (x *VerifyReceiptsResponse) GetSince() *timestamppb.Timestamp {
+	if x != nil {
+		return x.Since
+	}
+	return nil
+}
+
+func (x *VerifyReceiptsResponse) GetProblems() []string {
+	if x != nil {
+		return x.Problems
+	}
+	return nil
+}
+
+func (x *VerifyReceiptsResponse) GetProblemsLeft() int32 {
+	if x != nil {
+		return x.ProblemsLeft
+	}
+	return 0
+}
+
+func (x *VerifyReceiptsResponse) GetMore() bool {
+	if x != nil {
+		return x.More
+	}
+	return false
+}
+
+func (x *VerifyReceiptsResponse) GetEnabled() bool {
+	if x != nil {
+		return x.Enabled
+	}
+	return false
+}
+
 var File_sidecall_v1_operator_service_proto protoreflect.FileDescriptor
 
 const file_sidecall_v1_operator_service_proto_rawDesc = "" +
@@ -3243,7 +3419,21 @@ const file_sidecall_v1_operator_service_proto_rawDesc = "" +
 	"\aexample\x18\x03 \x01(\tR\aexample\x120\n" +
 	"\x06counts\x18\x04 \x01(\v2\x18.sidecall.v1.ErrorCountsR\x06counts\x12\x14\n" +
 	"\x05vague\x18\x05 \x03(\tR\x05vague\x12)\n" +
-	"\x10conversation_ids\x18\x06 \x03(\tR\x0fconversationIds*\x89\x01\n" +
+	"\x10conversation_ids\x18\x06 \x03(\tR\x0fconversationIds\"_\n" +
+	"\x15VerifyReceiptsRequest\x12'\n" +
+	"\x0fconversation_id\x18\x01 \x01(\tR\x0econversationId\x12\x1d\n" +
+	"\n" +
+	"noted_head\x18\x02 \x01(\tR\tnotedHead\"\xa1\x02\n" +
+	"\x16VerifyReceiptsResponse\x12\x12\n" +
+	"\x04head\x18\x01 \x01(\tR\x04head\x12\x1a\n" +
+	"\breceipts\x18\x02 \x01(\x03R\breceipts\x12\x18\n" +
+	"\achecked\x18\x03 \x01(\x03R\achecked\x12\x1c\n" +
+	"\tforgotten\x18\x04 \x01(\x03R\tforgotten\x120\n" +
+	"\x05since\x18\x05 \x01(\v2\x1a.google.protobuf.TimestampR\x05since\x12\x1a\n" +
+	"\bproblems\x18\x06 \x03(\tR\bproblems\x12#\n" +
+	"\rproblems_left\x18\a \x01(\x05R\fproblemsLeft\x12\x12\n" +
+	"\x04more\x18\b \x01(\bR\x04more\x12\x18\n" +
+	"\aenabled\x18\t \x01(\bR\aenabled*\x89\x01\n" +
 	"\aVerdict\x12\x17\n" +
 	"\x13VERDICT_UNSPECIFIED\x10\x00\x12\x0f\n" +
 	"\vVERDICT_RAN\x10\x01\x12\x13\n" +
@@ -3271,7 +3461,7 @@ const file_sidecall_v1_operator_service_proto_rawDesc = "" +
 	"\x16ERROR_FATE_UNSPECIFIED\x10\x00\x12\x18\n" +
 	"\x14ERROR_FATE_RECOVERED\x10\x01\x12\x16\n" +
 	"\x12ERROR_FATE_GAVE_UP\x10\x02\x12\x13\n" +
-	"\x0fERROR_FATE_OPEN\x10\x032\xe0\x05\n" +
+	"\x0fERROR_FATE_OPEN\x10\x032\xbb\x06\n" +
 	"\x0fOperatorService\x12P\n" +
 	"\vListUnknown\x12\x1f.sidecall.v1.ListUnknownRequest\x1a .sidecall.v1.ListUnknownResponse\x12_\n" +
 	"\x10ResolveExecution\x12$.sidecall.v1.ResolveExecutionRequest\x1a%.sidecall.v1.ResolveExecutionResponse\x12Y\n" +
@@ -3280,7 +3470,8 @@ const file_sidecall_v1_operator_service_proto_rawDesc = "" +
 	"\vGetOverview\x12\x1f.sidecall.v1.GetOverviewRequest\x1a .sidecall.v1.GetOverviewResponse\x12\\\n" +
 	"\x0fVerifyExecution\x12#.sidecall.v1.VerifyExecutionRequest\x1a$.sidecall.v1.VerifyExecutionResponse\x12_\n" +
 	"\x10ShowConversation\x12$.sidecall.v1.ShowConversationRequest\x1a%.sidecall.v1.ShowConversationResponse\x12e\n" +
-	"\x12AuditConversations\x12&.sidecall.v1.AuditConversationsRequest\x1a'.sidecall.v1.AuditConversationsResponseB;Z9github.com/sidecall/sidecall/proto/sidecall/v1;sidecallv1b\x06proto3"
+	"\x12AuditConversations\x12&.sidecall.v1.AuditConversationsRequest\x1a'.sidecall.v1.AuditConversationsResponse\x12Y\n" +
+	"\x0eVerifyReceipts\x12\".sidecall.v1.VerifyReceiptsRequest\x1a#.sidecall.v1.VerifyReceiptsResponseB;Z9github.com/sidecall/sidecall/proto/sidecall/v1;sidecallv1b\x06proto3"
 
 var (
 	file_sidecall_v1_operator_service_proto_rawDescOnce sync.Once
@@ -3295,7 +3486,7 @@ func file_sidecall_v1_operator_service_proto_rawDescGZIP() []byte {
 }
 
 var file_sidecall_v1_operator_service_proto_enumTypes = make([]protoimpl.EnumInfo, 5)
-var file_sidecall_v1_operator_service_proto_msgTypes = make([]protoimpl.MessageInfo, 29)
+var file_sidecall_v1_operator_service_proto_msgTypes = make([]protoimpl.MessageInfo, 31)
 var file_sidecall_v1_operator_service_proto_goTypes = []any{
 	(Verdict)(0),                       // 0: sidecall.v1.Verdict
 	(VerificationVerdict)(0),           // 1: sidecall.v1.VerificationVerdict
@@ -3330,86 +3521,91 @@ var file_sidecall_v1_operator_service_proto_goTypes = []any{
 	(*AuditConversationsResponse)(nil), // 30: sidecall.v1.AuditConversationsResponse
 	(*AuditedTool)(nil),                // 31: sidecall.v1.AuditedTool
 	(*AuditedMessage)(nil),             // 32: sidecall.v1.AuditedMessage
-	nil,                                // 33: sidecall.v1.CallDetails.LabelsEntry
-	(*Execution)(nil),                  // 34: sidecall.v1.Execution
-	(*ToolError)(nil),                  // 35: sidecall.v1.ToolError
-	(*timestamppb.Timestamp)(nil),      // 36: google.protobuf.Timestamp
-	(*CommittedEffect)(nil),            // 37: sidecall.v1.CommittedEffect
-	(Effect)(0),                        // 38: sidecall.v1.Effect
-	(*durationpb.Duration)(nil),        // 39: google.protobuf.Duration
-	(ExecutionState)(0),                // 40: sidecall.v1.ExecutionState
-	(*ExecuteToolResponse)(nil),        // 41: sidecall.v1.ExecuteToolResponse
-	(*PlannedCall)(nil),                // 42: sidecall.v1.PlannedCall
+	(*VerifyReceiptsRequest)(nil),      // 33: sidecall.v1.VerifyReceiptsRequest
+	(*VerifyReceiptsResponse)(nil),     // 34: sidecall.v1.VerifyReceiptsResponse
+	nil,                                // 35: sidecall.v1.CallDetails.LabelsEntry
+	(*Execution)(nil),                  // 36: sidecall.v1.Execution
+	(*ToolError)(nil),                  // 37: sidecall.v1.ToolError
+	(*timestamppb.Timestamp)(nil),      // 38: google.protobuf.Timestamp
+	(*CommittedEffect)(nil),            // 39: sidecall.v1.CommittedEffect
+	(Effect)(0),                        // 40: sidecall.v1.Effect
+	(*durationpb.Duration)(nil),        // 41: google.protobuf.Duration
+	(ExecutionState)(0),                // 42: sidecall.v1.ExecutionState
+	(*ExecuteToolResponse)(nil),        // 43: sidecall.v1.ExecuteToolResponse
+	(*PlannedCall)(nil),                // 44: sidecall.v1.PlannedCall
 }
 var file_sidecall_v1_operator_service_proto_depIdxs = []int32{
 	7,  // 0: sidecall.v1.ListUnknownResponse.executions:type_name -> sidecall.v1.UnknownExecution
-	34, // 1: sidecall.v1.UnknownExecution.execution:type_name -> sidecall.v1.Execution
-	35, // 2: sidecall.v1.UnknownExecution.error:type_name -> sidecall.v1.ToolError
-	36, // 3: sidecall.v1.FindExecutionsRequest.since:type_name -> google.protobuf.Timestamp
+	36, // 1: sidecall.v1.UnknownExecution.execution:type_name -> sidecall.v1.Execution
+	37, // 2: sidecall.v1.UnknownExecution.error:type_name -> sidecall.v1.ToolError
+	38, // 3: sidecall.v1.FindExecutionsRequest.since:type_name -> google.protobuf.Timestamp
 	10, // 4: sidecall.v1.FindExecutionsResponse.executions:type_name -> sidecall.v1.FoundExecution
-	36, // 5: sidecall.v1.FindExecutionsResponse.remembered_since:type_name -> google.protobuf.Timestamp
+	38, // 5: sidecall.v1.FindExecutionsResponse.remembered_since:type_name -> google.protobuf.Timestamp
 	0,  // 6: sidecall.v1.FoundExecution.verdict:type_name -> sidecall.v1.Verdict
-	34, // 7: sidecall.v1.FoundExecution.execution:type_name -> sidecall.v1.Execution
+	36, // 7: sidecall.v1.FoundExecution.execution:type_name -> sidecall.v1.Execution
 	22, // 8: sidecall.v1.FoundExecution.details:type_name -> sidecall.v1.CallDetails
-	36, // 9: sidecall.v1.FoundExecution.last_replayed_at:type_name -> google.protobuf.Timestamp
-	35, // 10: sidecall.v1.FoundExecution.damage:type_name -> sidecall.v1.ToolError
-	37, // 11: sidecall.v1.PlanUndoResponse.effects:type_name -> sidecall.v1.CommittedEffect
+	38, // 9: sidecall.v1.FoundExecution.last_replayed_at:type_name -> google.protobuf.Timestamp
+	37, // 10: sidecall.v1.FoundExecution.damage:type_name -> sidecall.v1.ToolError
+	39, // 11: sidecall.v1.PlanUndoResponse.effects:type_name -> sidecall.v1.CommittedEffect
 	16, // 12: sidecall.v1.GetOverviewResponse.tools:type_name -> sidecall.v1.ToolOverview
 	15, // 13: sidecall.v1.GetOverviewResponse.numbers:type_name -> sidecall.v1.LoopNumbers
-	38, // 14: sidecall.v1.ToolOverview.effect:type_name -> sidecall.v1.Effect
-	39, // 15: sidecall.v1.ToolOverview.blocked_for:type_name -> google.protobuf.Duration
-	39, // 16: sidecall.v1.ToolOverview.p50:type_name -> google.protobuf.Duration
-	39, // 17: sidecall.v1.ToolOverview.p99:type_name -> google.protobuf.Duration
+	40, // 14: sidecall.v1.ToolOverview.effect:type_name -> sidecall.v1.Effect
+	41, // 15: sidecall.v1.ToolOverview.blocked_for:type_name -> google.protobuf.Duration
+	41, // 16: sidecall.v1.ToolOverview.p50:type_name -> google.protobuf.Duration
+	41, // 17: sidecall.v1.ToolOverview.p99:type_name -> google.protobuf.Duration
 	17, // 18: sidecall.v1.ToolOverview.error_texts:type_name -> sidecall.v1.ErrorText
-	36, // 19: sidecall.v1.ErrorText.last_at:type_name -> google.protobuf.Timestamp
-	40, // 20: sidecall.v1.ResolveExecutionRequest.state:type_name -> sidecall.v1.ExecutionState
-	34, // 21: sidecall.v1.ResolveExecutionResponse.execution:type_name -> sidecall.v1.Execution
+	38, // 19: sidecall.v1.ErrorText.last_at:type_name -> google.protobuf.Timestamp
+	42, // 20: sidecall.v1.ResolveExecutionRequest.state:type_name -> sidecall.v1.ExecutionState
+	36, // 21: sidecall.v1.ResolveExecutionResponse.execution:type_name -> sidecall.v1.Execution
 	1,  // 22: sidecall.v1.VerifyExecutionResponse.verdict:type_name -> sidecall.v1.VerificationVerdict
-	36, // 23: sidecall.v1.VerifyExecutionResponse.not_before:type_name -> google.protobuf.Timestamp
-	41, // 24: sidecall.v1.VerifyExecutionResponse.result:type_name -> sidecall.v1.ExecuteToolResponse
-	34, // 25: sidecall.v1.VerifyExecutionResponse.execution:type_name -> sidecall.v1.Execution
-	33, // 26: sidecall.v1.CallDetails.labels:type_name -> sidecall.v1.CallDetails.LabelsEntry
-	42, // 27: sidecall.v1.CallDetails.undo:type_name -> sidecall.v1.PlannedCall
-	36, // 28: sidecall.v1.ShowConversationResponse.started_at:type_name -> google.protobuf.Timestamp
-	36, // 29: sidecall.v1.ShowConversationResponse.updated_at:type_name -> google.protobuf.Timestamp
+	38, // 23: sidecall.v1.VerifyExecutionResponse.not_before:type_name -> google.protobuf.Timestamp
+	43, // 24: sidecall.v1.VerifyExecutionResponse.result:type_name -> sidecall.v1.ExecuteToolResponse
+	36, // 25: sidecall.v1.VerifyExecutionResponse.execution:type_name -> sidecall.v1.Execution
+	35, // 26: sidecall.v1.CallDetails.labels:type_name -> sidecall.v1.CallDetails.LabelsEntry
+	44, // 27: sidecall.v1.CallDetails.undo:type_name -> sidecall.v1.PlannedCall
+	38, // 28: sidecall.v1.ShowConversationResponse.started_at:type_name -> google.protobuf.Timestamp
+	38, // 29: sidecall.v1.ShowConversationResponse.updated_at:type_name -> google.protobuf.Timestamp
 	25, // 30: sidecall.v1.ShowConversationResponse.events:type_name -> sidecall.v1.ConversationEvent
 	28, // 31: sidecall.v1.ShowConversationResponse.counts:type_name -> sidecall.v1.ErrorCounts
-	39, // 32: sidecall.v1.ShowConversationResponse.records_kept:type_name -> google.protobuf.Duration
+	41, // 32: sidecall.v1.ShowConversationResponse.records_kept:type_name -> google.protobuf.Duration
 	2,  // 33: sidecall.v1.ConversationEvent.kind:type_name -> sidecall.v1.ConversationEventKind
 	26, // 34: sidecall.v1.ConversationEvent.call:type_name -> sidecall.v1.ConversationCall
 	3,  // 35: sidecall.v1.ConversationCall.record:type_name -> sidecall.v1.RecordKnown
-	34, // 36: sidecall.v1.ConversationCall.execution:type_name -> sidecall.v1.Execution
+	36, // 36: sidecall.v1.ConversationCall.execution:type_name -> sidecall.v1.Execution
 	27, // 37: sidecall.v1.ConversationCall.error:type_name -> sidecall.v1.ConversationError
 	4,  // 38: sidecall.v1.ConversationError.fate:type_name -> sidecall.v1.ErrorFate
-	36, // 39: sidecall.v1.AuditConversationsRequest.since:type_name -> google.protobuf.Timestamp
+	38, // 39: sidecall.v1.AuditConversationsRequest.since:type_name -> google.protobuf.Timestamp
 	28, // 40: sidecall.v1.AuditConversationsResponse.counts:type_name -> sidecall.v1.ErrorCounts
 	31, // 41: sidecall.v1.AuditConversationsResponse.tools:type_name -> sidecall.v1.AuditedTool
 	32, // 42: sidecall.v1.AuditConversationsResponse.messages:type_name -> sidecall.v1.AuditedMessage
-	39, // 43: sidecall.v1.AuditConversationsResponse.records_kept:type_name -> google.protobuf.Duration
-	39, // 44: sidecall.v1.AuditConversationsResponse.conversations_kept:type_name -> google.protobuf.Duration
+	41, // 43: sidecall.v1.AuditConversationsResponse.records_kept:type_name -> google.protobuf.Duration
+	41, // 44: sidecall.v1.AuditConversationsResponse.conversations_kept:type_name -> google.protobuf.Duration
 	28, // 45: sidecall.v1.AuditedTool.counts:type_name -> sidecall.v1.ErrorCounts
 	28, // 46: sidecall.v1.AuditedMessage.counts:type_name -> sidecall.v1.ErrorCounts
-	5,  // 47: sidecall.v1.OperatorService.ListUnknown:input_type -> sidecall.v1.ListUnknownRequest
-	18, // 48: sidecall.v1.OperatorService.ResolveExecution:input_type -> sidecall.v1.ResolveExecutionRequest
-	8,  // 49: sidecall.v1.OperatorService.FindExecutions:input_type -> sidecall.v1.FindExecutionsRequest
-	11, // 50: sidecall.v1.OperatorService.PlanUndo:input_type -> sidecall.v1.PlanUndoRequest
-	13, // 51: sidecall.v1.OperatorService.GetOverview:input_type -> sidecall.v1.GetOverviewRequest
-	20, // 52: sidecall.v1.OperatorService.VerifyExecution:input_type -> sidecall.v1.VerifyExecutionRequest
-	23, // 53: sidecall.v1.OperatorService.ShowConversation:input_type -> sidecall.v1.ShowConversationRequest
-	29, // 54: sidecall.v1.OperatorService.AuditConversations:input_type -> sidecall.v1.AuditConversationsRequest
-	6,  // 55: sidecall.v1.OperatorService.ListUnknown:output_type -> sidecall.v1.ListUnknownResponse
-	19, // 56: sidecall.v1.OperatorService.ResolveExecution:output_type -> sidecall.v1.ResolveExecutionResponse
-	9,  // 57: sidecall.v1.OperatorService.FindExecutions:output_type -> sidecall.v1.FindExecutionsResponse
-	12, // 58: sidecall.v1.OperatorService.PlanUndo:output_type -> sidecall.v1.PlanUndoResponse
-	14, // 59: sidecall.v1.OperatorService.GetOverview:output_type -> sidecall.v1.GetOverviewResponse
-	21, // 60: sidecall.v1.OperatorService.VerifyExecution:output_type -> sidecall.v1.VerifyExecutionResponse
-	24, // 61: sidecall.v1.OperatorService.ShowConversation:output_type -> sidecall.v1.ShowConversationResponse
-	30, // 62: sidecall.v1.OperatorService.AuditConversations:output_type -> sidecall.v1.AuditConversationsResponse
-	55, // [55:63] is the sub-list for method output_type
-	47, // [47:55] is the sub-list for method input_type
-	47, // [47:47] is the sub-list for extension type_name
-	47, // [47:47] is the sub-list for extension extendee
-	0,  // [0:47] is the sub-list for field type_name
+	38, // 47: sidecall.v1.VerifyReceiptsResponse.since:type_name -> google.protobuf.Timestamp
+	5,  // 48: sidecall.v1.OperatorService.ListUnknown:input_type -> sidecall.v1.ListUnknownRequest
+	18, // 49: sidecall.v1.OperatorService.ResolveExecution:input_type -> sidecall.v1.ResolveExecutionRequest
+	8,  // 50: sidecall.v1.OperatorService.FindExecutions:input_type -> sidecall.v1.FindExecutionsRequest
+	11, // 51: sidecall.v1.OperatorService.PlanUndo:input_type -> sidecall.v1.PlanUndoRequest
+	13, // 52: sidecall.v1.OperatorService.GetOverview:input_type -> sidecall.v1.GetOverviewRequest
+	20, // 53: sidecall.v1.OperatorService.VerifyExecution:input_type -> sidecall.v1.VerifyExecutionRequest
+	23, // 54: sidecall.v1.OperatorService.ShowConversation:input_type -> sidecall.v1.ShowConversationRequest
+	29, // 55: sidecall.v1.OperatorService.AuditConversations:input_type -> sidecall.v1.AuditConversationsRequest
+	33, // 56: sidecall.v1.OperatorService.VerifyReceipts:input_type -> sidecall.v1.VerifyReceiptsRequest
+	6,  // 57: sidecall.v1.OperatorService.ListUnknown:output_type -> sidecall.v1.ListUnknownResponse
+	19, // 58: sidecall.v1.OperatorService.ResolveExecution:output_type -> sidecall.v1.ResolveExecutionResponse
+	9,  // 59: sidecall.v1.OperatorService.FindExecutions:output_type -> sidecall.v1.FindExecutionsResponse
+	12, // 60: sidecall.v1.OperatorService.PlanUndo:output_type -> sidecall.v1.PlanUndoResponse
+	14, // 61: sidecall.v1.OperatorService.GetOverview:output_type -> sidecall.v1.GetOverviewResponse
+	21, // 62: sidecall.v1.OperatorService.VerifyExecution:output_type -> sidecall.v1.VerifyExecutionResponse
+	24, // 63: sidecall.v1.OperatorService.ShowConversation:output_type -> sidecall.v1.ShowConversationResponse
+	30, // 64: sidecall.v1.OperatorService.AuditConversations:output_type -> sidecall.v1.AuditConversationsResponse
+	34, // 65: sidecall.v1.OperatorService.VerifyReceipts:output_type -> sidecall.v1.VerifyReceiptsResponse
+	57, // [57:66] is the sub-list for method output_type
+	48, // [48:57] is the sub-list for method input_type
+	48, // [48:48] is the sub-list for extension type_name
+	48, // [48:48] is the sub-list for extension extendee
+	0,  // [0:48] is the sub-list for field type_name
 }
 
 func init() { file_sidecall_v1_operator_service_proto_init() }
@@ -3425,7 +3621,7 @@ func file_sidecall_v1_operator_service_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_sidecall_v1_operator_service_proto_rawDesc), len(file_sidecall_v1_operator_service_proto_rawDesc)),
 			NumEnums:      5,
-			NumMessages:   29,
+			NumMessages:   31,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

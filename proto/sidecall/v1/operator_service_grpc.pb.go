@@ -27,6 +27,7 @@ const (
 	OperatorService_VerifyExecution_FullMethodName    = "/sidecall.v1.OperatorService/VerifyExecution"
 	OperatorService_ShowConversation_FullMethodName   = "/sidecall.v1.OperatorService/ShowConversation"
 	OperatorService_AuditConversations_FullMethodName = "/sidecall.v1.OperatorService/AuditConversations"
+	OperatorService_VerifyReceipts_FullMethodName     = "/sidecall.v1.OperatorService/VerifyReceipts"
 )
 
 // OperatorServiceClient is the client API for OperatorService service.
@@ -90,6 +91,10 @@ type OperatorServiceClient interface {
 	// AuditConversations counts what became of errors in a random sample of the
 	// conversations that AppendMessages keeps.
 	AuditConversations(ctx context.Context, in *AuditConversationsRequest, opts ...grpc.CallOption) (*AuditConversationsResponse, error)
+	// VerifyReceipts finds out whether anything was changed or left out in what is kept
+	// of the effects of a conversation: its receipts (the setting receipts), each of which
+	// has the hash of the one before it, and the records of its calls.
+	VerifyReceipts(ctx context.Context, in *VerifyReceiptsRequest, opts ...grpc.CallOption) (*VerifyReceiptsResponse, error)
 }
 
 type operatorServiceClient struct {
@@ -180,6 +185,16 @@ func (c *operatorServiceClient) AuditConversations(ctx context.Context, in *Audi
 	return out, nil
 }
 
+func (c *operatorServiceClient) VerifyReceipts(ctx context.Context, in *VerifyReceiptsRequest, opts ...grpc.CallOption) (*VerifyReceiptsResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(VerifyReceiptsResponse)
+	err := c.cc.Invoke(ctx, OperatorService_VerifyReceipts_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 // OperatorServiceServer is the server API for OperatorService service.
 // All implementations must embed UnimplementedOperatorServiceServer
 // for forward compatibility.
@@ -241,6 +256,10 @@ type OperatorServiceServer interface {
 	// AuditConversations counts what became of errors in a random sample of the
 	// conversations that AppendMessages keeps.
 	AuditConversations(context.Context, *AuditConversationsRequest) (*AuditConversationsResponse, error)
+	// VerifyReceipts finds out whether anything was changed or left out in what is kept
+	// of the effects of a conversation: its receipts (the setting receipts), each of which
+	// has the hash of the one before it, and the records of its calls.
+	VerifyReceipts(context.Context, *VerifyReceiptsRequest) (*VerifyReceiptsResponse, error)
 	mustEmbedUnimplementedOperatorServiceServer()
 }
 
@@ -274,6 +293,9 @@ func (UnimplementedOperatorServiceServer) ShowConversation(context.Context, *Sho
 }
 func (UnimplementedOperatorServiceServer) AuditConversations(context.Context, *AuditConversationsRequest) (*AuditConversationsResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method AuditConversations not implemented")
+}
+func (UnimplementedOperatorServiceServer) VerifyReceipts(context.Context, *VerifyReceiptsRequest) (*VerifyReceiptsResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method VerifyReceipts not implemented")
 }
 func (UnimplementedOperatorServiceServer) mustEmbedUnimplementedOperatorServiceServer() {}
 func (UnimplementedOperatorServiceServer) testEmbeddedByValue()                         {}
@@ -440,6 +462,24 @@ func _OperatorService_AuditConversations_Handler(srv interface{}, ctx context.Co
 	return interceptor(ctx, in, info, handler)
 }
 
+func _OperatorService_VerifyReceipts_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(VerifyReceiptsRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(OperatorServiceServer).VerifyReceipts(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: OperatorService_VerifyReceipts_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(OperatorServiceServer).VerifyReceipts(ctx, req.(*VerifyReceiptsRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 // OperatorService_ServiceDesc is the grpc.ServiceDesc for OperatorService service.
 // It's only intended for direct use with grpc.RegisterService,
 // and not to be introspected or modified (even as a copy)
@@ -478,6 +518,10 @@ var OperatorService_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "AuditConversations",
 			Handler:    _OperatorService_AuditConversations_Handler,
+		},
+		{
+			MethodName: "VerifyReceipts",
+			Handler:    _OperatorService_VerifyReceipts_Handler,
 		},
 	},
 	Streams:  []grpc.StreamDesc{},
