@@ -39,6 +39,9 @@ type fakeSidecar struct {
 	listed  []*sidecallv1.ListConversationsResponse
 	audit   *sidecallv1.AuditConversationsResponse
 	audited []*sidecallv1.AuditConversationsRequest
+	// receipts are those of each conversation, noted the heads that were given.
+	receipts map[string]*sidecallv1.VerifyReceiptsResponse
+	noted    []string
 	// tenant is the one that every request has to name; empty where none has to.
 	tenant string
 }
