@@ -62,6 +62,9 @@ func (c *Claim) origin() *Origin { return &Origin{c.record, c.effect, c.terms} }
 // Epoch counts the claims of this call; 1 for the first.
 func (c *Claim) Epoch() int64 { return c.record.Epoch }
 
+// Now is the store's time, as far as it is known since the claim was won.
+func (c *Claim) Now() time.Time { return c.record.StartedAt.Add(time.Since(c.sent)) }
+
 // KeepUntil says that the call may last until an instant; without it that is the deadline of
 // the context that the claim was asked for with.
 func (c *Claim) KeepUntil(end time.Time) {
@@ -151,7 +154,7 @@ func (c *Claim) abandon() {
 }
 
 // Settle ends the claim with what became of the call: State, Attempts, Result, Output, Tokens,
-// Appends and Frees of the settlement; the rest is filled in here. An Unknown call whose effect
+// Appends, Frees and HoldFor of the settlement; the rest is filled in here. An Unknown call whose effect
 // may repeat is recorded as NotRun: it may simply run again.
 //
 // A store that cannot be reached is asked again until ctx ends, one lease at the most, and with
@@ -198,7 +201,7 @@ func (c *Claim) Settle(ctx context.Context, s Settlement) (SettleVerdict, error)
 	}
 	if err == nil && verdict != Superseded && s.State != NotRun {
 		// As the store now has it, but for FinishedAt, which is guessed here.
-		ended.Record, _, _ = c.record.Settle(s, c.record.StartedAt.Add(time.Since(c.sent)))
+		ended.Record, _, _ = c.record.Settle(s, c.Now())
 		ended.Journaled = verdict == Journaled
 	}
 	return verdict, err

@@ -25,6 +25,7 @@ const closer = "conversation"
 //
 //	ABSENT    CLOSED, epoch 1
 //	NOT_RUN   CLOSED, same owner, epoch and attempts: what may have run still may
+//	HELD      likewise, approved or not: what is answered is not asked any more
 //	other     never: its conversation cannot decide it any more
 //
 // NOT_RUN is as observed. A late owner settles nothing after it.
@@ -41,8 +42,9 @@ func (c *Closing) Close() (Record, error) {
 		next = Record{Epoch: 1, Owner: closer, Tool: c.Tool, Effect: tool.NonIdempotent, StartedAt: c.Seen.Now}
 	}
 	if next.Lost { // there is at least the attempt that was lost
-		next.Attempts, next.Lost = max(next.Attempts, 1), false
+		next.Attempts = max(next.Attempts, 1)
 	}
+	next.Lost, next.Lapsed = false, false
 	next.State, next.FinishedAt, next.LeaseUntil = Closed, c.Seen.Now, time.Time{}
 	next.Counter, next.Result = "", c.Result
 	return next, nil

@@ -19,9 +19,9 @@ type corrupting struct {
 }
 
 // errOther is of a record that another version has written.
-var errOther = fmt.Errorf("record sidecall:{107}//c/1/call_0: %w", dedupe.ErrLayout)
+var errOther = fmt.Errorf("record sidecall:{103}//c/1/call_0: %w", dedupe.ErrLayout)
 
-var errRotten = &dedupe.Corrupt{Name: "sidecall:{107}//c/1/call_0", Why: fmt.Errorf("%w: a record is state(9)", dedupe.ErrCorrupt)}
+var errRotten = &dedupe.Corrupt{Name: "sidecall:{103}//c/1/call_0", Why: fmt.Errorf("%w: a record is state(9)", dedupe.ErrCorrupt)}
 
 func (c corrupting) bad(key tool.CallID) error {
 	if key == c.key {
@@ -58,7 +58,7 @@ func (c corrupting) Lookup(ctx context.Context, key tool.CallID) (dedupe.Record,
 	return c.Store.Lookup(ctx, key)
 }
 
-func (c corrupting) ListUnknown(context.Context, string) (dedupe.Page, error) {
+func (c corrupting) ListOpen(context.Context, string) (dedupe.Page, error) {
 	return dedupe.Page{Calls: []dedupe.Listed{{Key: c.key, Err: c.why}, {Err: c.why}}}, nil
 }
 
@@ -76,11 +76,11 @@ func TestACorruptRecord(t *testing.T) {
 		if _, err := here.Known(t.Context(), dedupe.Note{Key: call.Key}); !dedupe.IsCorrupt(err) {
 			t.Errorf("looked up: %v", err)
 		}
-		if page, err := here.ListUnknown(t.Context(), ""); err != nil || len(page.Calls) != 1 || page.Calls[0].Key != call.Key {
+		if page, err := here.ListOpen(t.Context(), ""); err != nil || len(page.Calls) != 1 || page.Calls[0].Key != call.Key {
 			t.Errorf("listed: %+v, %v", page, err)
 		}
 		here.says(t, "ERROR", "a record is corrupt", 4)
-		here.says(t, "ERROR", "sidecall:{107}//c/1/call_0", 4)
+		here.says(t, "ERROR", "sidecall:{103}//c/1/call_0", 4)
 		if got := here.Corrupt(); got != 4 {
 			t.Errorf("counted %d", got)
 		}
@@ -149,7 +149,7 @@ func TestARecordOfAnotherLayout(t *testing.T) {
 		if !errors.Is(err, dedupe.ErrLayout) || claim != nil {
 			t.Errorf("%v, %v", a, err)
 		}
-		if page, err := here.ListUnknown(t.Context(), ""); err != nil || len(page.Calls) != 1 || !errors.Is(page.Calls[0].Err, dedupe.ErrLayout) {
+		if page, err := here.ListOpen(t.Context(), ""); err != nil || len(page.Calls) != 1 || !errors.Is(page.Calls[0].Err, dedupe.ErrLayout) {
 			t.Errorf("listed: %+v, %v", page, err)
 		}
 		time.Sleep(time.Minute)

@@ -7,7 +7,9 @@
 //	                   │                     └──────resolution──▶ NOT_RUN
 //	                   └─lease expired──▶ UNKNOWN, or CLAIMED by the observer
 //	                                      (epoch+1) when the effect may repeat
-//	absent, NOT_RUN ──answered in its conversation──▶ CLOSED (final)
+//	absent, NOT_RUN, HELD ──answered in its conversation──▶ CLOSED (final)
+//	absent, NOT_RUN ──a person is asked──▶ HELD ──allowed, sent again──▶ CLAIMED
+//	                                       └─────denied──▶ DONE
 //	absent ──its owner, running it──▶ UNKNOWN, or CLAIMED when it may repeat
 //
 // The table is code in one place, Record.Admit, Settle, Renew and Observed: pure functions. So
@@ -92,10 +94,10 @@ func (d *Dedupe) Tally(ctx context.Context, tenant, conversation, counter string
 	return noted.Tally, err
 }
 
-// ListUnknown is Store.ListUnknown. What cannot be read, and has no name of a call, is only
+// ListOpen is Store.ListOpen. What cannot be read, and has no name of a call, is only
 // told in the log.
-func (d *Dedupe) ListUnknown(ctx context.Context, from string) (Page, error) {
-	page, err := d.fence.ListUnknown(ctx, from)
+func (d *Dedupe) ListOpen(ctx context.Context, from string) (Page, error) {
+	page, err := d.fence.ListOpen(ctx, from)
 	page.Calls = d.named(page.Calls)
 	return page, err
 }
@@ -110,8 +112,8 @@ func (d *Dedupe) named(calls []Listed) []Listed {
 	})
 }
 
-// Resolve settles an Unknown call on behalf of somebody other than its owner, who has looked
-// at it. Superseded means that it is no longer what it was then.
+// Resolve settles an Unknown or a Held call on behalf of somebody other than its owner, who has
+// looked at it. Superseded means that it is no longer what it was then.
 func (d *Dedupe) Resolve(ctx context.Context, call Listed, as State, result []byte) (SettleVerdict, error) {
 	return d.fence.Settle(ctx, Settlement{
 		Key: call.Key, Owner: call.Record.Owner, Epoch: call.Record.Epoch, Resolves: true,
@@ -127,6 +129,15 @@ func (d *Dedupe) Receipts(ctx context.Context, tenant, conversation string, from
 	chain, err := d.fence.Receipts(ctx, tenant, conversation, from)
 	d.courier.heard(err)
 	return chain, err
+}
+
+// Approve lets a Held call, which somebody has looked at, be run when it is sent again. Superseded
+// means that it is no longer what it was then. To Resolve it as Done denies it.
+func (d *Dedupe) Approve(ctx context.Context, call Listed, approval []byte) (SettleVerdict, error) {
+	return d.fence.Settle(ctx, Settlement{
+		Key: call.Key, Owner: call.Record.Owner, Epoch: call.Record.Epoch, Resolves: true,
+		State: Held, Approval: approval, Retention: d.options.Retention,
+	})
 }
 
 // Output is Store.Output.

@@ -41,9 +41,11 @@ func (k *EffectKey) validate(key tool.CallID, retention time.Duration) error {
 	return cmp.Or(between("the window of an effect", k.Window, time.Millisecond, retention), holds(&key, !k.WholeTenant))
 }
 
-// Contends reports whether a request has to be compared with the holders of its effect.
+// Contends reports whether a request has to be compared with the holders of its effect. No person
+// is asked for one that has happened.
 func (r Record) Contends(req *Request, verdict Verdict) bool {
-	return verdict == Won && !req.EffectKey.none() && !(r.State == Claimed && r.Owner == req.Owner)
+	return (verdict == Won || verdict == AwaitsApproval && r.State != Held) &&
+		!req.EffectKey.none() && !(r.State == Claimed && r.Owner == req.Owner)
 }
 
 // Contend compares a request that would be Won with the holders of its effect, the newest
@@ -53,8 +55,8 @@ func (r Record) Contends(req *Request, verdict Verdict) bool {
 //	DONE, within the window                             DuplicateEffect
 //	CLAIMED, lease running                              EffectInFlight
 //	UNKNOWN, within the window                          EffectUnknown
-//	CLAIMED, lease out, or NOT_RUN or CLOSED, and may   EffectUnknown
-//	have run
+//	CLAIMED, lease out, or NOT_RUN, HELD or CLOSED,     EffectUnknown
+//	and may have run
 //	everything else                                     may run
 //
 // What is done is said before what is under way, and that before what nobody knows.
@@ -95,7 +97,7 @@ func (r Record) hinders(req *Request, now time.Time) Verdict {
 	case Done:
 		verdict = DuplicateEffect
 	case Unknown:
-	case NotRun, Closed:
+	case NotRun, Closed, Held:
 		// Under another id it would be no repetition: the upstream knows it by another key.
 		if !r.MayHaveRun() || r.harmless(req) {
 			return 0
@@ -120,8 +122,8 @@ func (r Record) harmless(req *Request) bool {
 	return r.Effect.Harmless() && req.Effect.Harmless()
 }
 
-// Held returns who holds an effect once the call of key does too, whatever the others have done.
-func Held(holders []tool.CallID, key tool.CallID) []tool.CallID {
+// Taken returns who holds an effect once the call of key does too, whatever the others have done.
+func Taken(holders []tool.CallID, key tool.CallID) []tool.CallID {
 	if slices.Contains(holders, key) {
 		return holders
 	}

@@ -91,13 +91,13 @@ func TestWhichEarlierCallIsTold(t *testing.T) {
 }
 
 // Whoever is restored holds its effect too, and whoever had no effect does not.
-func TestHeldAndFreed(t *testing.T) {
+func TestTakenAndFreed(t *testing.T) {
 	t.Parallel()
 	a, b := tool.CallID{ID: "a"}, tool.CallID{ID: "b"}
-	if got := fmt.Sprint(Held([]tool.CallID{a}, b), Held([]tool.CallID{a, b}, b), Freed([]tool.CallID{a, b, a}, a)); got != fmt.Sprint([]tool.CallID{b, a}, []tool.CallID{a, b}, []tool.CallID{b}) {
+	if got := fmt.Sprint(Taken([]tool.CallID{a}, b), Taken([]tool.CallID{a, b}, b), Freed([]tool.CallID{a, b, a}, a)); got != fmt.Sprint([]tool.CallID{b, a}, []tool.CallID{a, b}, []tool.CallID{b}) {
 		t.Errorf("got %v", got)
 	}
-	if got := Held(make([]tool.CallID, MaxHolders), b); len(got) != MaxHolders || got[0] != b {
+	if got := Taken(make([]tool.CallID, MaxHolders), b); len(got) != MaxHolders || got[0] != b {
 		t.Errorf("too many hold it: %v", got)
 	}
 }

@@ -158,7 +158,7 @@ func Recall(ctx context.Context, store Store, req Request, because error) (Admis
 // Settle implements Store. To give a claim back that nobody heard of takes no tenure: that nothing
 // was sent under it is true whoever is this instance now.
 func (f *fence) Settle(ctx context.Context, settlement Settlement) (SettleVerdict, error) {
-	if err := f.check(); err != nil && settlement.Epoch != 0 {
+	if err := f.check(); err != nil && (settlement.Epoch != 0 || settlement.Resolves) {
 		return 0, err
 	}
 	settlement.Receipt = f.options.Receipts

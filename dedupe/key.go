@@ -11,11 +11,12 @@ import (
 
 // Bounds that every store keeps.
 const (
-	MaxKeyBytes     = 4 << 10  // of the four components of an identity together
-	MaxNameBytes    = 1 << 10  // of an owner token and a tool name, each
-	MaxDetailsBytes = 24 << 10 // of Request.Details
-	MaxResultBytes  = 32 << 20 // of Settlement.Result
-	MaxOutputBytes  = 64 << 20 // of Output.Data
+	MaxKeyBytes      = 4 << 10  // of the four components of an identity together
+	MaxNameBytes     = 1 << 10  // of an owner token and a tool name, each
+	MaxDetailsBytes  = 24 << 10 // of Request.Details
+	MaxApprovalBytes = 4 << 10  // of Settlement.Approval
+	MaxResultBytes   = 32 << 20 // of Settlement.Result
+	MaxOutputBytes   = 64 << 20 // of Output.Data
 )
 
 // longest is how long something may last, so that its end can be told.

@@ -12,15 +12,15 @@ import (
 // once what the loop around it has to remember of it.
 type Note struct {
 	Key tool.CallID
-	// Appends are made when the call is Absent or NotRun: the refusal then stands.
+	// Appends are made when the call is Absent, NotRun or Held: the refusal then stands.
 	Appends   []Append
 	Logs      []string      // to return
 	Counter   string        // of the tally to return; empty for none
 	Retention time.Duration // of the logs
 }
 
-// Refused reports whether the refusal of a call stands that has this record.
-func (r Record) Refused() bool { return r.State == Absent || r.State == NotRun }
+// Refused reports whether the refusal of a call stands that has this record: nobody is at it.
+func (r Record) Refused() bool { return r.State == Absent || r.State == NotRun || r.State == Held }
 
 // Validate reports what a store cannot accept; the error wraps ErrInvalid.
 func (n *Note) Validate() error {

@@ -13,13 +13,13 @@ import (
 
 // The layout of a record, the same in every store: in big-endian, version, state, effect and mark (1
 // byte each), attempts (4), epoch, started, finished, lease end and retention (8 each; instants and
-// durations in milliseconds), the fingerprint (32); owner, tool, counter and details, each with its
-// length in 2 bytes before it. It is sealed: then come the CRC-32C of all else (4), with 0 for the mark, which
+// durations in milliseconds), the fingerprint (32); owner, tool, counter, details and
+// approval, each with its length in 2 bytes before it. It is sealed: then come the CRC-32C of all else (4), with 0 for the mark, which
 // is set alone and decides nothing, and the result, up to the end.
 const (
 	layoutFixed = 4 + 4 + 5*8 + 32
 	sealBytes   = 4
-	StoredBytes = layoutFixed + 4*2 // of a stored record without its texts
+	StoredBytes = layoutFixed + 5*2 // of a stored record without its texts
 	MarkAt      = 3                 // where the mark of a record stands
 )
 
@@ -44,7 +44,8 @@ func (s *Stored) appendTo(b []byte) []byte {
 	b = appendText(b, s.Owner)
 	b = appendText(b, s.Tool)
 	b = appendText(b, s.Counter)
-	return appendText(b, s.Details)
+	b = appendText(b, s.Details)
+	return appendText(b, s.Approval)
 }
 
 func appendText[T string | []byte](b []byte, text T) []byte {
@@ -62,7 +63,7 @@ func decodeStored(b []byte) (s Stored, rest []byte, err error) {
 	}
 	r := reader{rest: b}
 	fixed := r.take(layoutFixed)
-	owner, name, counter, details := r.text(), r.text(), r.text(), r.text()
+	owner, name, counter, details, approval := r.text(), r.text(), r.text(), r.text(), r.text()
 	if r.short {
 		return Stored{}, nil, fmt.Errorf("%w: a record of %d bytes is cut short", ErrCorrupt, len(b))
 	}
@@ -72,12 +73,15 @@ func decodeStored(b []byte) (s Stored, rest []byte, err error) {
 			State: State(fixed[1]), Effect: tool.Effect(fixed[2]), Attempts: int(binary.BigEndian.Uint32(fixed[4:])),
 			Epoch: number(8), StartedAt: Instant(number(16)), FinishedAt: Instant(number(24)), LeaseUntil: Instant(number(32)),
 			Fingerprint: [32]byte(fixed[layoutFixed-32:]), Owner: string(owner), Tool: string(name), Counter: string(counter),
-			Details: details,
+			Details: details, Approval: approval,
 		},
 		Mark: fixed[MarkAt] == 1, Retention: time.Duration(number(40)) * time.Millisecond,
 	}
 	if len(details) == 0 {
 		s.Details = nil
+	}
+	if len(approval) == 0 {
+		s.Approval = nil
 	}
 	if fixed[MarkAt] > 1 || s.Retention.Milliseconds() != number(40) {
 		return Stored{}, nil, fmt.Errorf("%w: a record marked %d that is kept for %d ms", ErrCorrupt, fixed[MarkAt], number(40))
@@ -92,19 +96,29 @@ func decodeStored(b []byte) (s Stored, rest []byte, err error) {
 // error wraps ErrCorrupt.
 func (s *Stored) Verify() error {
 	err := cmp.Or(
-		between("a state", int(s.State), int(Claimed), int(Closed)),
+		between("a state", int(s.State), int(Claimed), int(Held)),
 		between("an effect", int(s.Effect), 0, int(tool.Keyed)),
 		between("attempts", s.Attempts, 0, math.MaxInt32),
-		between("an epoch", s.Epoch, 1, math.MaxInt64),
+		between("an epoch", s.Epoch, s.State.firstEpoch(), math.MaxInt64),
 		between("bytes of an owner", len(s.Owner), 1, MaxNameBytes),
 		between("bytes of the name of a tool", len(s.Tool), 0, MaxNameBytes),
 		between("bytes of the name of a counter", len(s.Counter), 0, MaxCounterBytes),
 		between("bytes of details", len(s.Details), 0, MaxDetailsBytes),
+		between("bytes of an approval", len(s.Approval), 0, MaxApprovalBytes),
 		between("a retention", s.Retention, time.Millisecond, math.MaxInt64))
 	if err != nil { // it was no request that was invalid
 		return fmt.Errorf("%w: a record that would be an %v", ErrCorrupt, err) //nolint:errorlint // see above
 	}
 	return nil
+}
+
+// firstEpoch is the least that a record in a state has: what was never claimed can only have been
+// held, and then denied or closed.
+func (s State) firstEpoch() int64 {
+	if s == Held || s == Done || s == Closed {
+		return 0
+	}
+	return 1
 }
 
 // AppendSealed appends the record in its layout, sealed and with its result.
@@ -117,7 +131,7 @@ func (s *Stored) AppendSealed(b []byte) []byte {
 
 // SealedBytes is how long a record is that AppendSealed appends.
 func (s *Stored) SealedBytes() int {
-	return StoredBytes + len(s.Owner) + len(s.Tool) + len(s.Counter) + len(s.Details) + sealBytes + len(s.Result)
+	return StoredBytes + len(s.Owner) + len(s.Tool) + len(s.Counter) + len(s.Details) + len(s.Approval) + sealBytes + len(s.Result)
 }
 
 // DecodeSealed reads a record with its result, which shares memory with b. The error

@@ -20,7 +20,7 @@ func whole() Stored {
 		Record: Record{
 			State: Done, Effect: tool.Keyed, Attempts: 3, Epoch: 2, Owner: "here.1", Tool: "refund", Fingerprint: [32]byte{7, 31: 9},
 			StartedAt: time.UnixMilli(1e12).UTC(), FinishedAt: time.UnixMilli(1e12 + 5).UTC(),
-			Counter: "prompt", Details: []byte(`{"a":1}`),
+			Counter: "prompt", Details: []byte(`{"a":1}`), Approval: []byte("ada"),
 		},
 		Mark: true, Retention: 24 * time.Hour,
 	}
@@ -30,7 +30,7 @@ const (
 	wholeFixed = "01" + "02" + "03" + "01" + "00000003" + "0000000000000002" +
 		"000000e8d4a51000" + "000000e8d4a51005" + "0000000000000000" + "0000000005265c00" +
 		"0700000000000000000000000000000000000000000000000000000000000009" + "0006686572652e31" + "0006726566756e64"
-	wholeCounter = "000670726f6d7074" + "00077b2261223a317d"
+	wholeCounter = "000670726f6d7074" + "00077b2261223a317d" + "0003616461"
 )
 
 func unhex(t testing.TB, text string) []byte {
@@ -54,8 +54,8 @@ func TestTheLayoutOfARecord(t *testing.T) {
 	if diff := cmp.Diff(record, got); err != nil || diff != "" || string(rest) != "result" {
 		t.Errorf("read with %q after it, %v: %s", rest, err, diff)
 	}
-	record.Counter, record.Details, record.Mark = "", nil, false
-	if got := record.appendTo(nil); len(got) != StoredBytes+len("here.1refund") || !bytes.HasSuffix(got, []byte("refund\x00\x00\x00\x00")) {
+	record.Counter, record.Details, record.Approval, record.Mark = "", nil, nil, false
+	if got := record.appendTo(nil); len(got) != StoredBytes+len("here.1refund") || !bytes.HasSuffix(got, []byte("refund\x00\x00\x00\x00\x00\x00")) {
 		t.Errorf("without a counter it is stored as\n%x", got)
 	}
 }
@@ -87,7 +87,8 @@ func TestImpossibleRecords(t *testing.T) {
 		"in no state":           func(s *Stored) { s.State = 9 },
 		"of no effect known":    func(s *Stored) { s.Effect = tool.Keyed + 1 },
 		"of too many attempts":  func(s *Stored) { s.Attempts = math.MaxInt32 + 1 },
-		"before its first":      func(s *Stored) { s.Epoch = 0 },
+		"before its first":      func(s *Stored) { s.State, s.Epoch = NotRun, 0 },
+		"of too much approval":  func(s *Stored) { s.Approval = make([]byte, MaxApprovalBytes+1) },
 		"of a negative epoch":   func(s *Stored) { s.Epoch = -1 },
 		"of nobody":             func(s *Stored) { s.Owner = "" },
 		"of too long an owner":  func(s *Stored) { s.Owner = string(make([]byte, MaxNameBytes+1)) },

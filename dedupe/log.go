@@ -8,7 +8,7 @@ import (
 
 // Bounds of logs.
 const (
-	MaxLogs       = 4   // that one request reads, or appends to
+	MaxLogs       = 5   // that one request reads, or appends to
 	MaxLogBytes   = 128 // of the name of a log
 	MaxLogEntries = 128
 	MaxEntryBytes = 4 << 10

@@ -26,6 +26,9 @@ func (m Machine) do(ctx context.Context, s Step, invalid error) error {
 // Admit implements Store.
 func (m Machine) Admit(ctx context.Context, req Request) (Admission, error) {
 	s := &admitting{step: m.step(req.Key, Begins, len(req.Draw.Counter)), req: req}
+	if req.Hold != nil {
+		s.bytes += len(req.Hold.Result)
+	}
 	s.wide = req.EffectKey.WholeTenant
 	if !req.EffectKey.none() {
 		s.bytes += MaxHolders * (StoredBytes + keyBytes(&req.Key))

@@ -16,32 +16,42 @@ const (
 	NotRun               // it had no effect, or the tool may be repeated; it may be claimed again
 	Unknown              // it may or may not have run
 	Closed               // its conversation has answered it, and it does not run any more
+	Held                 // a person is asked first, or has allowed it: it is run when it is sent again then
 )
 
-var stateNames = []string{Absent: "absent", Claimed: "claimed", Done: "done", NotRun: "not_run", Unknown: "unknown", Closed: "closed"}
+var stateNames = []string{Absent: "absent", Claimed: "claimed", Done: "done", NotRun: "not_run", Unknown: "unknown", Closed: "closed", Held: "held"}
 
-// String returns absent, claimed, done, not_run, unknown or closed.
+// String returns absent, claimed, done, not_run, unknown, closed or held.
 func (s State) String() string { return named("state", stateNames, s) }
 
 // Record is the record of a call.
 type Record struct {
 	State       State
-	Epoch       int64  // counts claims; the first is 1
-	Owner       string // the token of the claim
+	Epoch       int64  // counts claims; the first is 1, and 0 is that of a call that was held and never claimed
+	Owner       string // the token of the claim; of a Held call that of who was told so last, which names the hold
 	Tool        string
 	Effect      tool.Effect
 	Fingerprint [32]byte
-	StartedAt   time.Time // of the current epoch's claim, store's clock
-	FinishedAt  time.Time // zero while Claimed
-	LeaseUntil  time.Time // store's clock; zero once settled
+	StartedAt   time.Time // of the current epoch's claim, or of the hold; store's clock
+	FinishedAt  time.Time // zero while Claimed; of a Held call that of its attempts before
+	LeaseUntil  time.Time // store's clock; how long a hold counts, and then what was allowed; zero once settled
 	Attempts    int
 	Counter     string // of the tally in which the claim of this epoch counts; empty for none
 	Details     []byte // of its claim, for people; at most MaxDetailsBytes. No rule reads them
-	Result      []byte // as it was settled; nil when an observer moved the record
+	Approval    []byte // who has allowed it, and why; nil when nobody has. That it is there is all that a rule reads
+	Result      []byte // as it was settled, or what who sends a Held call is told; nil when an observer moved the record
 	Lost        bool   // what Observed says of a claim whose lease is out; never stored
+	Lapsed      bool   // what Observed says of a hold that is over; never stored
 }
 
-// MayHaveRun reports that attempts at a call which is NotRun or Closed may have had its effect:
+// Open reports that a call, as Observed, waits for a person: to find out what became of it, or to
+// allow it.
+func (r Record) Open() bool { return r.State == Unknown || r.State == Held }
+
+// Approved reports that a person has allowed the call: it is not asked for again under its id.
+func (r Record) Approved() bool { return len(r.Approval) > 0 }
+
+// MayHaveRun reports that attempts at a call which is NotRun, Held or Closed may have had its effect:
 // only what must not be repeated is NotRun by proof.
 func (r Record) MayHaveRun() bool {
 	return r.Effect.Repeatable() && (r.Attempts > 0 || r.Epoch > 1 || r.Lost)
@@ -73,7 +83,7 @@ func (r Record) Fate(declared tool.Effect) Fate {
 		return MayHaveRun
 	case Closed:
 		return Answered
-	case NotRun:
+	case NotRun, Held:
 		switch {
 		case !r.MayHaveRun():
 			return NeverRan

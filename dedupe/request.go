@@ -22,9 +22,19 @@ type Request struct {
 	Draw             Draw
 	Logs             []string  // that are returned with a claim; at most MaxLogs
 	EffectKey        EffectKey // what the call does, which no other call may do or have done
+	Hold             *Hold     // a person is to be asked first; nil where nobody need be
 	Details          []byte    // that its record is to have; nil for none
 	Terms            []Term    // that it can be found by; at most MaxTerms
 	Receipt          bool      // its settlement leaves a receipt
+}
+
+// Hold says that a call waits for a person's word before it is claimed.
+type Hold struct {
+	For    time.Duration // how long the word is waited for, and counts once it is given
+	Result []byte        // what whoever sends the call is told meanwhile
+	// Standing only keeps a hold that there is: whether there is to be one is known only after the
+	// claim, and then the claim is settled as Held.
+	Standing bool
 }
 
 // Verdict is the answer to a Request.
@@ -36,6 +46,7 @@ const (
 	InFlight                          // another owner holds an unexpired claim
 	OutcomeUnknown                    // the call is Unknown
 	Mismatch                          // the id was used with another tool or other arguments
+	AwaitsApproval                    // the call is Held
 
 	// These would be Won, but for what stands in the way. Nothing was claimed or counted.
 
@@ -46,7 +57,7 @@ const (
 )
 
 var verdictNames = []string{
-	Won: "won", Replay: "replay", InFlight: "in_flight", OutcomeUnknown: "unknown", Mismatch: "mismatch", Exceeded: "exceeded",
+	Won: "won", Replay: "replay", InFlight: "in_flight", OutcomeUnknown: "unknown", Mismatch: "mismatch", AwaitsApproval: "awaits_approval", Exceeded: "exceeded",
 	DuplicateEffect: "duplicate_effect", EffectInFlight: "effect_in_flight", EffectUnknown: "effect_unknown",
 }
 
@@ -82,5 +93,15 @@ func (r *Request) Validate() error {
 		validateLogs(r.Logs),
 		between("bytes of details", len(r.Details), 0, MaxDetailsBytes),
 		between("terms to be found by", len(r.Terms), 0, MaxTerms),
-		r.EffectKey.validate(r.Key, r.Retention))
+		r.EffectKey.validate(r.Key, r.Retention),
+		r.Hold.validate(r.Retention))
+}
+
+func (h *Hold) validate(retention time.Duration) error {
+	if h == nil {
+		return nil
+	}
+	return cmp.Or(
+		between("how long a call is held", h.For, time.Millisecond, retention),
+		between("bytes of what is told of a held call", len(h.Result), 0, MaxResultBytes))
 }

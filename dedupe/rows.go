@@ -11,7 +11,8 @@ import (
 // engine's clock, and all of it or nothing. They are valid while Step.Apply runs. An engine
 // only keeps them: every rule about them is in this package.
 type Rows interface {
-	// Now is the engine's time, the same for the whole step.
+	// Now is the engine's time, the same for the whole step: that at which it is decided. It may
+	// take effect a little later.
 	Now() time.Time
 	// Call returns the record of a call with its result; Absent when there is none.
 	Call(key tool.CallID) (Stored, error)

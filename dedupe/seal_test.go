@@ -20,7 +20,7 @@ func sealed() (s Stored, b []byte) {
 func TestTheLayoutOfASealedRecord(t *testing.T) {
 	t.Parallel()
 	record, got := sealed()
-	want := unhex(t, wholeFixed+wholeCounter+"51213535")
+	want := unhex(t, wholeFixed+wholeCounter+"296d7691")
 	if want = append(want, "paid"...); !bytes.Equal(got, want) {
 		t.Errorf("stored as\n%x, want\n%x", got, want)
 	}

@@ -48,16 +48,18 @@ type Settlement struct {
 	// Epoch is the claim's. 0 is whatever epoch the owner holds, for one that never learned
 	// whether its Admit was heard, has sent nothing, and gives a possible claim back as NotRun.
 	Epoch     int64
-	State     State // Done, NotRun or Unknown
+	State     State // Done, NotRun, Unknown or Held
 	Attempts  int
 	Result    []byte
 	Details   []byte // that take the place of the claim's; nil where those stay
 	Retention time.Duration
 	// Resolves says that somebody other than the owner has found out what became of an Unknown
-	// call. Owner and Epoch are those of the record that was looked at.
+	// call, or decides about a Held one. Owner and Epoch are those of the record that was looked at.
 	Resolves bool
-	Claim    *Origin // when not nil, what is settled
-	Output   *Output // when not nil, kept in the same round trip
+	Approval []byte        // who allows a Held call, and why, where that is the resolution
+	HoldFor  time.Duration // how long the owner's call is Held: see Hold
+	Claim    *Origin       // when not nil, what is settled
+	Output   *Output       // when not nil, kept in the same round trip
 	// Tokens of its output are added to the tally in which its claim counts, unless that is
 	// forgotten. Like Appends, at most MaxLogs, they take effect once.
 	Tokens  int64
@@ -101,10 +103,15 @@ func (s Settlement) LogValue() slog.Value {
 
 // Validate reports what a store cannot accept; the error wraps ErrInvalid.
 func (s *Settlement) Validate() error {
-	if s.State != Done && s.State != NotRun && s.State != Unknown ||
-		s.Epoch == 0 && (s.State != NotRun || s.Resolves) || s.State == Unknown && (s.Resolves || !s.Frees.none()) {
+	if s.State != Done && s.State != NotRun && s.State != Unknown && s.State != Held ||
+		s.Epoch == 0 && (s.State == NotRun) == s.Resolves || s.State == Unknown && (s.Resolves || !s.Frees.none()) {
 		return fmt.Errorf("%w: a settlement as %v of epoch %d, which is a resolution: %v; frees an effect: %v",
 			ErrInvalid, s.State, s.Epoch, s.Resolves, !s.Frees.none())
+	}
+	asks, allows := s.State == Held && !s.Resolves, s.State == Held && s.Resolves
+	if asks != (s.HoldFor > 0) || allows != (len(s.Approval) > 0) || asks && s.Attempts > 0 {
+		return fmt.Errorf("%w: a settlement as %v for %v after %d attempts, with an approval of %d bytes, which is a resolution: %v",
+			ErrInvalid, s.State, s.HoldFor, s.Attempts, len(s.Approval), s.Resolves)
 	}
 	return cmp.Or(
 		validKey(&s.Key),
@@ -113,6 +120,8 @@ func (s *Settlement) Validate() error {
 		between("bytes of a result", len(s.Result), 0, MaxResultBytes),
 		between("bytes of details", len(s.Details), 0, MaxDetailsBytes),
 		between("attempts", s.Attempts, 0, math.MaxInt32),
+		between("bytes of an approval", len(s.Approval), 0, MaxApprovalBytes),
+		between("how long a call is held", s.HoldFor, 0, s.Retention),
 		between("a retention", s.Retention, time.Millisecond, longest),
 		s.validateLoop(),
 		s.validateClaim(),
@@ -127,8 +136,18 @@ func (s *Settlement) details(claimed []byte) []byte {
 	return claimed
 }
 
-// alone returns the settlement without what it tells the loop around the call.
+// unheld returns the settlement as who cannot keep a hold takes it: what was Held has not run.
+func (s Settlement) unheld() Settlement {
+	if s.State == Held {
+		s.State, s.HoldFor = NotRun, 0
+	}
+	return s
+}
+
+// alone returns the settlement without what it tells the loop around the call, and unheld: it
+// may reach the store much later.
 func (s Settlement) alone() Settlement {
+	s = s.unheld()
 	s.Tokens, s.Appends, s.Frees = 0, nil, EffectKey{}
 	return s
 }

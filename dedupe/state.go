@@ -23,11 +23,21 @@ import (
 //	UNKNOWN                                 anyone           OutcomeUnknown
 //	DONE                                    anyone           Replay
 //	CLOSED                                  anyone           Replay, of the answer that it was closed with
+//	HELD                                    its owner        AwaitsApproval
+//	HELD, approved                          another          Won, CLAIMED, epoch+1
+//	HELD                                    another, asking  AwaitsApproval
+//	HELD, over, approved or not             another, asking  AwaitsApproval, HELD anew: of another owner
+//	HELD                                    another, not so  Won, CLAIMED, epoch+1
+//	HELD, sent as repeatable                non_idempotent   OutcomeUnknown, UNKNOWN
+//
+// A request that asks (Request.Hold) is AwaitsApproval, and makes the record HELD, where it would
+// be Won otherwise: unless the call was approved, which stays so whatever becomes of the claim. A
+// hold takes no epoch: nothing can have been sent under it.
 //
 // To a later incarnation of its owner's instance (tenure.go) a lease is out.
 func (r Record) Admit(req Request, now time.Time) (next Record, verdict Verdict, changed bool) {
 	if r.State == Absent {
-		return r.claim(req, now), Won, true
+		return r.begin(req, now)
 	}
 	if r.State == Closed { // of which only its conversation knows the content
 		return r, Replay, false
@@ -40,7 +50,7 @@ func (r Record) Admit(req Request, now time.Time) (next Record, verdict Verdict,
 		return r, Replay, false
 	case Unknown:
 		return r, OutcomeUnknown, false
-	case NotRun:
+	case NotRun, Held:
 		return r.again(req, now)
 	case Claimed:
 		return r.contest(req, now)
@@ -64,13 +74,19 @@ func (r Record) contest(req Request, now time.Time) (Record, Verdict, bool) {
 		// The tool may have been declared anew since: the stricter one decides.
 		return r.lost(now), OutcomeUnknown, true
 	default:
-		return r.claim(req, now), Won, true
+		if now.Before(r.LeaseUntil) {
+			r.LeaseUntil = now
+		}
+		return r.Observed(now).begin(req, now)
 	}
 }
 
 func (r Record) again(req Request, now time.Time) (Record, Verdict, bool) {
 	if r.Owner == req.Owner {
 		// An earlier copy of the request, late on its way: nobody would hold the claim.
+		if r.State == Held {
+			return r, AwaitsApproval, false
+		}
 		return r, InFlight, false
 	}
 	if r.Fate(req.Effect) == MayHaveRun {
@@ -81,7 +97,53 @@ func (r Record) again(req Request, now time.Time) (Record, Verdict, bool) {
 		r.Effect, r.Attempts, r.Result = req.Effect, max(r.Attempts, 1), nil
 		return r, OutcomeUnknown, true
 	}
-	return r.claim(req, now), Won, true
+	return r.begin(req, now)
+}
+
+// begin answers a request for a call that nobody is at: with the claim, unless a person has to be
+// asked first.
+func (r Record) begin(req Request, now time.Time) (Record, Verdict, bool) {
+	holds := r.holds(now)
+	if r.State == Held && !holds {
+		r.Approval = nil
+	}
+	switch ask := req.Hold; {
+	case ask == nil || r.Approved():
+		return r.claim(req, now), Won, true
+	case holds:
+		return r, AwaitsApproval, false
+	case ask.Standing:
+		return r.claim(req, now), Won, true
+	default:
+		return r.hold(req, now), AwaitsApproval, true
+	}
+}
+
+// holds reports that a hold, or what was allowed of it, still counts.
+func (r Record) holds(now time.Time) bool { return r.State == Held && now.Before(r.LeaseUntil) }
+
+// hold is the record of a call of which a person is asked. What is known of attempts before stays.
+func (r Record) hold(req Request, now time.Time) Record {
+	if r.State == Absent {
+		r.Effect = req.Effect
+	}
+	if r.Lost { // there is at least the attempt that was lost
+		r.Attempts = max(r.Attempts, 1)
+	}
+	return Record{
+		State:       Held,
+		Epoch:       r.Epoch,
+		Owner:       req.Owner,
+		Tool:        req.Tool,
+		Effect:      r.Effect,
+		Fingerprint: req.Fingerprint,
+		StartedAt:   now,
+		FinishedAt:  r.FinishedAt,
+		LeaseUntil:  now.Add(req.Hold.For),
+		Attempts:    r.Attempts,
+		Details:     req.Details,
+		Result:      req.Hold.Result,
+	}
 }
 
 func (r Record) claim(req Request, now time.Time) Record {
@@ -96,6 +158,7 @@ func (r Record) claim(req Request, now time.Time) Record {
 		LeaseUntil:  now.Add(req.Lease),
 		Counter:     req.Draw.Counter,
 		Details:     req.Details,
+		Approval:    r.Approval,
 	}
 }
 
@@ -111,6 +174,11 @@ func (r Record) lost(now time.Time) Record {
 //
 //	CLAIMED → DONE, NOT_RUN       the owner of this epoch, lease out or not
 //	CLAIMED → UNKNOWN             the owner of this epoch, non_idempotent only
+//	CLAIMED → HELD                the owner of this epoch, who has sent nothing and asks a person
+//	HELD → HELD, approved         a person, by the owner and epoch that were looked at; what is
+//	                              allowed counts for as long as the hold did, from now
+//	HELD → DONE                   a person who denies it, likewise, approved or not
+//	                              both only until the hold is over
 //	UNKNOWN, NOT_RUN → DONE       the late owner of this epoch, who knows that it ran
 //	UNKNOWN → NOT_RUN             the owner of this epoch, who has not heard of its claim
 //	                              (epoch 0), when nothing can have been sent before: in the
@@ -120,9 +188,9 @@ func (r Record) lost(now time.Time) Record {
 //	the state it has already      the same owner and epoch; DONE only with the same result;
 //	                              an UNKNOWN without a result takes the owner's
 //
-// Beyond that, one that carries its claim. A store that has forgotten a call would let it run a
+// Beyond that, one that carries its claim, as HELD it counts as NOT_RUN then: it is asked again. A store that has forgotten a call would let it run a
 // second time; so would one that knows it from somebody who has not run it. NOT_RUN is as
-// observed.
+// observed, and HELD counts as it.
 //
 //	record                        settlement      →
 //	absent                        NOT_RUN         as it is: it may run again, as before
@@ -139,7 +207,7 @@ func (r Record) lost(now time.Time) Record {
 func (r Record) Settle(s Settlement, now time.Time) (next Record, verdict SettleVerdict, changed bool) {
 	next, verdict, changed = r.settle(s, now)
 	if verdict == Superseded && s.Claim != nil {
-		return r.settleLate(s, now)
+		return r.settleLate(s.unheld(), now)
 	}
 	return next, verdict, changed
 }
@@ -147,6 +215,9 @@ func (r Record) Settle(s Settlement, now time.Time) (next Record, verdict Settle
 func (r Record) settle(s Settlement, now time.Time) (next Record, verdict SettleVerdict, changed bool) {
 	if r.State == Absent || !r.ownedBy(s) {
 		return r, Superseded, false
+	}
+	if r.State == Held && s.State == Held && s.Resolves {
+		return r.approve(s, now)
 	}
 	if r.State == s.State {
 		if s.State == Done && !bytes.Equal(r.Result, s.Result) {
@@ -161,6 +232,21 @@ func (r Record) settle(s Settlement, now time.Time) (next Record, verdict Settle
 	r.State, r.FinishedAt, r.LeaseUntil = s.State, now, time.Time{}
 	r.Attempts, r.Result = s.Attempts, s.Result
 	r.Details = s.details(r.Details)
+	if s.State == Held {
+		r.StartedAt, r.FinishedAt, r.LeaseUntil, r.Approval = now, time.Time{}, now.Add(s.HoldFor), nil
+	}
+	return r, Settled, true
+}
+
+// approve is what a person makes of a hold who allows the call.
+func (r Record) approve(s Settlement, now time.Time) (next Record, verdict SettleVerdict, changed bool) {
+	switch {
+	case r.Approved() && bytes.Equal(r.Approval, s.Approval):
+		return r, Settled, false
+	case r.Approved() || !r.holds(now):
+		return r, Superseded, false
+	}
+	r.Approval, r.LeaseUntil = s.Approval, now.Add(r.LeaseUntil.Sub(r.StartedAt))
 	return r, Settled, true
 }
 
@@ -176,16 +262,17 @@ func (r Record) ownedBy(s Settlement) bool {
 
 func (r Record) mayBecome(s Settlement, now time.Time) bool {
 	if s.Resolves {
-		return r.Observed(now).State == Unknown && (s.State == Done || s.State == NotRun)
+		seen := r.Observed(now).State
+		return s.State == Done && (seen == Unknown || seen == Held) || s.State == NotRun && seen == Unknown
 	}
 	switch r.State {
 	case Claimed:
-		return s.State == Done || s.State == NotRun || s.State == Unknown && r.Effect == tool.NonIdempotent
+		return s.State == Done || s.State == NotRun || s.State == Held || s.State == Unknown && r.Effect == tool.NonIdempotent
 	case Unknown:
 		return s.State == Done || s.State == NotRun && s.Epoch == 0 && r.unsentBefore()
 	case NotRun:
 		return s.State == Done
-	case Absent, Done, Closed:
+	case Absent, Done, Closed, Held:
 		return false
 	}
 	panic(impossible(r.State))
@@ -198,7 +285,7 @@ func (r Record) unsentBefore() bool {
 
 // settleLate applies a settlement with its claim to a record that is no longer the claim's.
 func (r Record) settleLate(s Settlement, now time.Time) (next Record, verdict SettleVerdict, changed bool) {
-	seen, forgotten := r.Observed(now), r.Epoch <= s.Epoch
+	seen, known := r.Observed(now), r.Epoch > s.Epoch
 	switch claim := &s.Claim.Record; {
 	case seen.State == Absent && s.State == NotRun:
 		return r, Settled, false
@@ -207,15 +294,15 @@ func (r Record) settleLate(s Settlement, now time.Time) (next Record, verdict Se
 		s.Epoch = seen.Epoch
 		return r.settle(s, now)
 	case seen.State == Absent,
-		seen.State == NotRun && seen.Tool == claim.Tool && seen.Fingerprint == claim.Fingerprint &&
-			(s.State == Done || s.State == Unknown && forgotten):
+		(seen.State == NotRun || seen.State == Held) && seen.Tool == claim.Tool && seen.Fingerprint == claim.Fingerprint &&
+			(s.State == Done || s.State == Unknown && !known):
 		next = *claim
 		next.State, next.Epoch, next.FinishedAt, next.LeaseUntil = s.State, max(seen.Epoch+1, s.Epoch), now, time.Time{}
 		next.Attempts, next.Result, next.Details = s.Attempts, s.Result, s.details(next.Details)
-		if forgotten {
-			return next, SettledAnew, true
+		if known || r.State == Held && r.Epoch == s.Epoch { // a hold takes no epoch
+			return next, Settled, true
 		}
-		return next, Settled, true
+		return next, SettledAnew, true
 	default:
 		return r, Superseded, false
 	}
@@ -253,8 +340,13 @@ func (r Record) Renew(renewal *Renewal, now time.Time) (next Record, changed boo
 
 // Observed returns the record as somebody who only looks should be told of it: a claim whose
 // lease has run out is Unknown, or NotRun when its effect may repeat, for the next request would
-// get it.
+// get it. A hold that is over is NotRun: nobody is asked any more, until the call is sent again.
 func (r Record) Observed(now time.Time) Record {
+	if r.State == Held && !r.holds(now) {
+		r.State, r.FinishedAt, r.LeaseUntil, r.Lapsed = NotRun, r.LeaseUntil, time.Time{}, true
+		r.Approval, r.Result = nil, nil
+		return r
+	}
 	if r.State != Claimed || now.Before(r.LeaseUntil) {
 		return r
 	}

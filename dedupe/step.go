@@ -173,7 +173,9 @@ func (a *admitting) decide(old *Stored) (holds []tool.CallID, changed bool) {
 			a.admission = *refusal
 			return nil, false
 		}
-		holds = holders
+		if verdict == Won {
+			holds = holders
+		}
 	}
 	if req.Draw.Counter != "" {
 		drawn := a.tally(req.Draw.Counter)
@@ -244,7 +246,7 @@ func (s *settling) Apply(rows Rows) error {
 func (s *step) hold(e *EffectKey) {
 	if !e.none() {
 		name := effectSheet(s.key, e)
-		s.setSheet(name, encodeHolders(Held(s.holders(name), s.key)), e.Keep(s.keep))
+		s.setSheet(name, encodeHolders(Taken(s.holders(name), s.key)), e.Keep(s.keep))
 	}
 }
 

@@ -37,12 +37,12 @@ type Store interface {
 	// Note takes down what a refused call leaves in the logs of its conversation, unless the
 	// call is known. The record it returns is as Lookup's, the logs are those after it.
 	Note(ctx context.Context, n Note) (Known, error)
-	// ListUnknown lists the calls that are Unknown as they are Observed, in no particular order.
-	// from is empty, or the Next of the page before. The work of a page is bounded; a call that
-	// becomes Unknown meanwhile may be missing, and one may stand on several pages. A record
+	// ListOpen lists the calls that wait for a person as they are Observed (Record.Open), in no
+	// particular order. from is empty, or the Next of the page before. The work of a page is bounded; a call that
+	// begins to wait meanwhile may be missing, and one may stand on several pages. A record
 	// that cannot be read is listed with its error: to leave it out would say that there is
 	// nothing to decide. A store that cannot go on beyond it fails the page with ErrCorrupt.
-	ListUnknown(ctx context.Context, from string) (Page, error)
+	ListOpen(ctx context.Context, from string) (Page, error)
 	// Find lists the calls of a tenant that a term is of, the latest claim first, each once,
 	// with its record as it is Observed and its result. One whose record is forgotten is listed
 	// as Absent for as long as IndexKeep says.

@@ -75,7 +75,7 @@ func (t Tally) Spend(tokens int64) Tally {
 // one. A call counts from its claim on, as long as it may have run under it:
 //
 //	absent, NOT_RUN → CLAIMED      counts: the request's
-//	CLAIMED, UNKNOWN → NOT_RUN     gets back: by its owner, or by a resolution
+//	CLAIMED, UNKNOWN → NOT_RUN     gets back: by its owner, or by a resolution; likewise CLAIMED → HELD
 //	CLAIMED → CLAIMED, epoch+1     gets back: the earlier claim's; counts: the request's
 //	NOT_RUN → DONE, UNKNOWN        counts once more: it was taken for NOT_RUN, and has run, or may have
 //	CLAIMED → DONE, of another     gets back: the claim's, which has lost it; counts: the other's

@@ -167,7 +167,7 @@ func (t *Ticket) heard(ctx context.Context, answer Admission, sent time.Time) (A
 		t.dedupe.flights.say(t.flight, &answer.Record)
 	case EffectInFlight: // of another call, under whose flight this one has no place
 		t.under = answer
-	case Replay, OutcomeUnknown, Mismatch:
+	case Replay, OutcomeUnknown, Mismatch, AwaitsApproval:
 		t.land(answer, nil)
 	case Exceeded, DuplicateEffect, EffectUnknown:
 		t.land(Admission{}, nil) // what this request may not is no answer to the next

@@ -35,6 +35,9 @@ var starting = map[string]bool{
 	sidecallv1.OperatorService_ListUnknown_FullMethodName:      true,
 	sidecallv1.OperatorService_ResolveExecution_FullMethodName: true,
 	sidecallv1.OperatorService_VerifyExecution_FullMethodName:  true,
+	sidecallv1.OperatorService_ListHeld_FullMethodName:         true,
+	sidecallv1.OperatorService_ApproveExecution_FullMethodName: true,
+	sidecallv1.OperatorService_DenyExecution_FullMethodName:    true,
 }
 
 // intercept counts a request in while it is handled, or refuses it.

@@ -15,6 +15,7 @@ import (
 	"github.com/sidecall/sidecall/internal/backend"
 	"github.com/sidecall/sidecall/internal/call"
 	"github.com/sidecall/sidecall/internal/catalog"
+	"github.com/sidecall/sidecall/internal/interpret"
 	"github.com/sidecall/sidecall/internal/provider"
 	"github.com/sidecall/sidecall/internal/store/embedded"
 	"github.com/sidecall/sidecall/internal/store/memory"
@@ -226,5 +227,61 @@ func TestAPartOfTheResultsKeepsThePrompt(t *testing.T) {
 	c.append(&sidecallv1.AppendMessagesRequest{ConversationId: "c1", Provider: "openai", ExpectedVersion: 1, MessagesJson: []string{`{"role":"tool","tool_call_id":"a","content":"ok"}`}})
 	if got := c.resume(); got.GetPromptId() != "p1" {
 		t.Errorf("the open call %v goes on in the prompt %q", got.GetPending(), got.GetPromptId())
+	}
+}
+
+// Who is asked is asked of what can still run: a held call that its conversation answers never
+// does, whether or not somebody has allowed it by then; one that was denied has its own answer.
+func TestAnAnswerClosesWhatIsHeld(t *testing.T) {
+	t.Parallel()
+	for name, decide := range map[string]func(*Operator) error{
+		"held": func(*Operator) error { return nil },
+		"allowed": func(o *Operator) error {
+			_, err := o.ApproveExecution(t.Context(), &sidecallv1.ApproveExecutionRequest{ConversationId: "c1", TurnId: "t1", ToolUseId: "a", DecidedBy: "ada", Reason: "yes"})
+			return err
+		},
+		"denied": func(o *Operator) error {
+			_, err := o.DenyExecution(t.Context(), &sidecallv1.DenyExecutionRequest{ConversationId: "c1", TurnId: "t1", ToolUseId: "a", DecidedBy: "ada", Reason: "no"})
+			return err
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			upstream := calltest.Answers("paid")
+			c := newConversing(t, nil)
+			always, err := interpret.CompileApproval(interpret.Always)
+			if err != nil {
+				t.Fatal(err)
+			}
+			c.Generation.Set(catalog.ConfigSource, []*catalog.Route{calltest.NewRoute(t, "pay", tool.NonIdempotent, upstream, func(r *catalog.Route) {
+				r.Approval, r.Tool.Policy.ApprovalTTL = always, time.Hour
+			})})
+			c.asked("a", "pay")
+			res, operator := c.Call(calltest.Request("a", "pay")), &Operator{Executor: c.Executor}
+			if err := decide(operator); err != nil {
+				t.Fatal(err)
+			}
+			if name == "denied" {
+				if err := c.answer(answering(t, res)); status.Code(err) != codes.FailedPrecondition {
+					t.Errorf("that a person has to allow it is said of what was denied: %v", err)
+				}
+				res = c.Call(calltest.Request("a", "pay"))
+			}
+			if err := c.answer(answering(t, res)); err != nil {
+				t.Fatal(err)
+			}
+			again := c.Call(calltest.Request("a", "pay"))
+			if code := again.GetError().GetCode(); name == "denied" && code != "PERMISSION_DENIED" || name != "denied" && (code != "CANCELLED" || again.GetHold() != nil) {
+				t.Errorf("sent again it is told: %v", again)
+			}
+			_, err = operator.ApproveExecution(t.Context(), &sidecallv1.ApproveExecutionRequest{ConversationId: "c1", TurnId: "t1", ToolUseId: "a", DecidedBy: "ada", Reason: "late"})
+			want := map[bool]string{true: "is done already", false: "is closed"}[name == "denied"]
+			if status.Code(err) != codes.FailedPrecondition || !strings.Contains(err.Error(), want) {
+				t.Errorf("allowed after it was answered: %v", err)
+			}
+			if n := upstream.Calls.Load(); n != 0 {
+				t.Errorf("%d calls were sent", n)
+			}
+		})
 	}
 }

@@ -10,7 +10,7 @@ import (
 )
 
 // Operator is the OperatorService of a sidecar: people settle calls of which
-// nobody knows whether they ran. Who they are says the connection that they come
+// nobody knows whether they ran, and decide about those that are held. Who they are says the connection that they come
 // by, and not they: see User.
 type Operator struct {
 	sidecallv1.UnimplementedOperatorServiceServer
@@ -56,4 +56,45 @@ func (o *Operator) VerifyExecution(ctx context.Context, req *sidecallv1.VerifyEx
 	}
 	res, err := o.Executor.Records().Verify(ctx, key, userOf(ctx), req)
 	return res, statusOf(err)
+}
+
+// ApproveExecution allows one held call.
+func (o *Operator) ApproveExecution(ctx context.Context, req *sidecallv1.ApproveExecutionRequest) (*sidecallv1.ApproveExecutionResponse, error) {
+	execution, err := o.decide(ctx, req, false)
+	if err != nil {
+		return nil, err
+	}
+	return &sidecallv1.ApproveExecutionResponse{Execution: execution}, nil
+}
+
+// DenyExecution settles one held call for good.
+func (o *Operator) DenyExecution(ctx context.Context, req *sidecallv1.DenyExecutionRequest) (*sidecallv1.DenyExecutionResponse, error) {
+	execution, err := o.decide(ctx, req, true)
+	if err != nil {
+		return nil, err
+	}
+	return &sidecallv1.DenyExecutionResponse{Execution: execution}, nil
+}
+
+// decision is a request that decides about a held call.
+type decision interface {
+	identified
+	GetDecidedBy() string
+	GetReason() string
+	GetHold() string
+	GetFingerprint() string
+}
+
+func (o *Operator) decide(ctx context.Context, req decision, deny bool) (*sidecallv1.Execution, error) {
+	key, err := keyOf(ctx, req)
+	if err != nil {
+		return nil, err
+	}
+	execution, err := o.Executor.Records().Decide(ctx, key, userOf(ctx), call.Decision{
+		By: req.GetDecidedBy(), Reason: req.GetReason(), Hold: req.GetHold(), Fingerprint: req.GetFingerprint(), Deny: deny,
+	})
+	if err != nil {
+		return nil, statusOf(err)
+	}
+	return execution, nil
 }

@@ -23,32 +23,82 @@ const (
 	maxPageSize     = 1000
 	// maxPageBytes ends a page before it is more than clients receive.
 	maxPageBytes = 1 << 20
-	// maxStorePages bounds the work of one page where few calls are unknown.
+	// maxStorePages bounds the work of one page where few calls wait.
 	maxStorePages = 16
 )
 
 // ListUnknown lists the calls of which nobody knows whether they ran: those of all
 // tenants, where none is named.
 func (o *Operator) ListUnknown(ctx context.Context, req *sidecallv1.ListUnknownRequest) (*sidecallv1.ListUnknownResponse, error) {
-	size := cmp.Or(int(req.GetPageSize()), defaultPageSize)
-	if size < 1 || size > maxPageSize {
-		return nil, status.Errorf(codes.InvalidArgument, "page_size: %d, must be 1 to %d, or 0 for %d", size, maxPageSize, defaultPageSize)
-	}
-	at, err := parsePageToken(req.GetPageToken())
+	found, next, err := pageOf(ctx, o.Executor, o.Executor.Records().Unknown, req)
 	if err != nil {
 		return nil, err
 	}
-	l := listing{executor: o.Executor, all: !namesTenant(ctx), tenant: tenant(ctx), room: size, bytes: maxPageBytes, at: at}
+	return &sidecallv1.ListUnknownResponse{Executions: found, NextPageToken: next}, nil
+}
+
+// ListHeld lists the calls that a person has to allow first: those of all tenants, where none is
+// named, or one of them.
+func (o *Operator) ListHeld(ctx context.Context, req *sidecallv1.ListHeldRequest) (*sidecallv1.ListHeldResponse, error) {
+	records, within := o.Executor.Records(), req.GetConversationId()
+	if req.GetToolUseId() != "" {
+		key, err := keyOf(ctx, req)
+		if err != nil {
+			return nil, err
+		}
+		one, err := records.HeldCall(ctx, key)
+		if err != nil {
+			return nil, statusOf(err)
+		}
+		return &sidecallv1.ListHeldResponse{Executions: []*sidecallv1.HeldExecution{one}}, nil
+	}
+	if req.GetTurnId() != "" {
+		return nil, status.Error(codes.InvalidArgument, "turn_id: goes with tool_use_id; conversation_id alone narrows a listing")
+	}
+	found, next, err := pageOf(ctx, o.Executor, func(listed dedupe.Listed) *sidecallv1.HeldExecution {
+		if within != "" && within != listed.Key.Conversation {
+			return nil
+		}
+		return records.Held(listed)
+	}, req)
+	if err != nil {
+		return nil, err
+	}
+	return &sidecallv1.ListHeldResponse{Executions: found, NextPageToken: next}, nil
+}
+
+// listable is a call of a listing; a nil one is not of its kind.
+type listable interface {
+	comparable
+	proto.Message
+}
+
+// pageOf is a page of the calls that wait for a person, of one kind.
+func pageOf[T listable](
+	ctx context.Context, executor *call.Executor, describe func(dedupe.Listed) T, req interface {
+		GetPageSize() int32
+		GetPageToken() string
+	},
+) (found []T, next string, err error) {
+	size := cmp.Or(int(req.GetPageSize()), defaultPageSize)
+	if size < 1 || size > maxPageSize {
+		return nil, "", status.Errorf(codes.InvalidArgument, "page_size: %d, must be 1 to %d, or 0 for %d", size, maxPageSize, defaultPageSize)
+	}
+	at, err := parsePageToken(req.GetPageToken())
+	if err != nil {
+		return nil, "", err
+	}
+	l := listing[T]{executor: executor, describe: describe, all: !namesTenant(ctx), tenant: tenant(ctx), room: size, bytes: maxPageBytes, at: at}
 	for range maxStorePages {
 		more, err := l.fill(ctx)
 		if err != nil {
-			return nil, listStatus(ctx, err)
+			return nil, "", listStatus(ctx, err)
 		}
 		if !more {
 			break
 		}
 	}
-	return &sidecallv1.ListUnknownResponse{Executions: l.found, NextPageToken: l.at.String()}, nil
+	return l.found, l.at.String(), nil
 }
 
 func listStatus(ctx context.Context, err error) error {
@@ -59,12 +109,13 @@ func listStatus(ctx context.Context, err error) error {
 }
 
 // listing is one page of a listing in the making.
-type listing struct {
+type listing[T listable] struct {
 	executor    *call.Executor
+	describe    func(dedupe.Listed) T
 	all         bool // tenants; else the one
 	tenant      string
 	room, bytes int
-	found       []*sidecallv1.UnknownExecution
+	found       []T
 	at          pageToken
 }
 
@@ -119,8 +170,8 @@ func parsePageToken(token string) (pageToken, error) {
 
 // fill takes calls from one page of the store; more is false when the listing's
 // page is full or nothing is left.
-func (l *listing) fill(ctx context.Context) (more bool, err error) {
-	page, err := l.executor.Dedupe.ListUnknown(ctx, l.at.From)
+func (l *listing[T]) fill(ctx context.Context) (more bool, err error) {
+	page, err := l.executor.Dedupe.ListOpen(ctx, l.at.From)
 	if err != nil {
 		return false, err
 	}
@@ -130,7 +181,11 @@ func (l *listing) fill(ctx context.Context) (more bool, err error) {
 		calls = slices.DeleteFunc(calls, func(c dedupe.Listed) bool { return pageKeyOf(c.Key).compare(l.at.After) <= 0 })
 	}
 	for i := range calls {
-		described := l.executor.Records().Unknown(calls[i])
+		var none T
+		described := l.describe(calls[i])
+		if described == none {
+			continue
+		}
 		size := proto.Size(described)
 		if l.room == 0 || len(l.found) > 0 && size > l.bytes {
 			return false, nil

@@ -73,7 +73,7 @@ type pagedStore struct {
 	asked int
 }
 
-func (s *pagedStore) ListUnknown(_ context.Context, from string) (dedupe.Page, error) {
+func (s *pagedStore) ListOpen(_ context.Context, from string) (dedupe.Page, error) {
 	s.asked++
 	page, ok := s.pages[from]
 	if !ok {

@@ -73,6 +73,7 @@ func saidBy(addr string) string {
 const (
 	lostList       = "so nothing is known: ask again"
 	lostCall       = "so a call may have run: only the same ids are safe to send again"
+	lostDecision   = "so the call may be decided or not: look at it again"
 	lostResolution = "so the call may be settled or not: look at it again"
 )
 

@@ -42,6 +42,9 @@ type fakeSidecar struct {
 	// receipts are those of each conversation, noted the heads that were given.
 	receipts map[string]*sidecallv1.VerifyReceiptsResponse
 	noted    []string
+	// held are the calls that wait, and decided what is decided of them.
+	held    []*sidecallv1.HeldExecution
+	decided []*sidecallv1.ApproveExecutionRequest
 	// tenant is the one that every request has to name; empty where none has to.
 	tenant string
 }
@@ -78,6 +81,27 @@ func (f *fakeSidecar) ResolveExecution(ctx context.Context, req *sidecallv1.Reso
 		<-ctx.Done()
 	}
 	return &sidecallv1.ResolveExecutionResponse{Execution: &sidecallv1.Execution{State: cmp.Or(f.becomes, req.GetState())}}, nil
+}
+
+func (f *fakeSidecar) ListHeld(ctx context.Context, _ *sidecallv1.ListHeldRequest) (*sidecallv1.ListHeldResponse, error) {
+	return &sidecallv1.ListHeldResponse{Executions: f.held}, f.ofItsTenant(ctx)
+}
+
+func (f *fakeSidecar) ApproveExecution(ctx context.Context, req *sidecallv1.ApproveExecutionRequest) (*sidecallv1.ApproveExecutionResponse, error) {
+	f.decided = append(f.decided, req)
+	if f.dies != nil {
+		f.dies()
+		<-ctx.Done()
+	}
+	return &sidecallv1.ApproveExecutionResponse{Execution: &sidecallv1.Execution{State: cmp.Or(f.becomes, sidecallv1.ExecutionState_EXECUTION_STATE_HELD)}}, f.ofItsTenant(ctx)
+}
+
+func (f *fakeSidecar) DenyExecution(ctx context.Context, req *sidecallv1.DenyExecutionRequest) (*sidecallv1.DenyExecutionResponse, error) {
+	f.decided = append(f.decided, &sidecallv1.ApproveExecutionRequest{
+		ConversationId: req.GetConversationId(), TurnId: req.GetTurnId(), ToolUseId: req.GetToolUseId(),
+		DecidedBy: req.GetDecidedBy(), Reason: req.GetReason(), Hold: req.GetHold(), Fingerprint: req.GetFingerprint(),
+	})
+	return &sidecallv1.DenyExecutionResponse{Execution: &sidecallv1.Execution{State: sidecallv1.ExecutionState_EXECUTION_STATE_DONE}}, f.ofItsTenant(ctx)
 }
 
 // serve serves the fake until the test ends, or until stop is called.

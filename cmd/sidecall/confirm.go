@@ -7,6 +7,8 @@ import (
 	"io"
 	"os"
 	"strings"
+
+	"github.com/spf13/cobra"
 )
 
 // confirm asks the person at the terminal.
@@ -14,11 +16,16 @@ func (r *resolving) confirm(question string) error {
 	if r.yes {
 		return nil
 	}
-	in := r.cmd.InOrStdin()
+	return confirm(r.cmd, question, "settled")
+}
+
+// confirm asks the person at the terminal; done is what is, or is not, when they have answered.
+func confirm(cmd *cobra.Command, question, done string) error {
+	in := cmd.InOrStdin()
 	if !isTerminal(in) {
-		return fail(exitUsage, errors.New("nothing was settled: there is nobody to ask; --yes settles without asking"))
+		return fail(exitUsage, fmt.Errorf("nothing was %s: there is nobody to ask; --yes says yes without asking", done))
 	}
-	fmt.Fprintf(r.cmd.ErrOrStderr(), "%s [y/N] ", question)
+	fmt.Fprintf(cmd.ErrOrStderr(), "%s [y/N] ", question)
 	answer, err := bufio.NewReader(in).ReadString('\n')
 	if err != nil && !errors.Is(err, io.EOF) {
 		return fail(exitUnavailable, err)
@@ -28,10 +35,10 @@ func (r *resolving) confirm(question string) error {
 		return nil
 	case "":
 		if err != nil {
-			return fail(exitUsage, errors.New("nothing was settled: nobody answered; --yes settles without asking"))
+			return fail(exitUsage, fmt.Errorf("nothing was %s: nobody answered; --yes says yes without asking", done))
 		}
 	}
-	return fail(exitFailed, errors.New("nothing was settled"))
+	return fail(exitFailed, fmt.Errorf("nothing was %s", done))
 }
 
 // isTerminal reports whether somebody may be there to answer.

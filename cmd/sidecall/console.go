@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -50,7 +51,7 @@ func newConsole() *cobra.Command {
 	}
 	at.flags(cmd)
 	cmd.Flags().StringVar(&listen, "listen", "127.0.0.1:0", "loopback host:port to serve the pages on; port 0 is any")
-	cmd.Flags().StringVar(&by, "by", os.Getenv("USER"), "what to call you where something is decided, beside the user that the system says you are")
+	cmd.Flags().StringVar(&by, "by", cmp.Or(os.Getenv("USER"), "operator"), "what to call you where something is decided, beside the user that the system says you are")
 	return cmd
 }
 

@@ -18,6 +18,7 @@ conversation, the latest first. Nothing is changed, and nothing is asked of the 
   RAN         it has a final result, which may be an error
   RUNNING     a sidecar is at it
   NOT RUN     nothing has had an effect under its id
+  HELD        nothing of it has run: a person has to allow it first (sidecall approvals)
   UNKNOWN     it may have run: sidecall resolve settles it
   FORGOTTEN   it was claimed, and its record is over its retention
   NEVER SEEN  no call was claimed that has this. One that was refused before, for

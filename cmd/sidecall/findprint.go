@@ -18,6 +18,7 @@ var verdicts = map[sidecallv1.Verdict]string{
 	sidecallv1.Verdict_VERDICT_NOT_RUN:   "NOT RUN",
 	sidecallv1.Verdict_VERDICT_UNKNOWN:   "UNKNOWN",
 	sidecallv1.Verdict_VERDICT_FORGOTTEN: "FORGOTTEN",
+	sidecallv1.Verdict_VERDICT_HELD:      "HELD",
 }
 
 // never says that nothing was found, and what that means.

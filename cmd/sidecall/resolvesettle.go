@@ -54,6 +54,8 @@ func (r *resolving) notUnknown(e *sidecallv1.Execution) error {
 	case sidecallv1.ExecutionState_EXECUTION_STATE_DONE:
 		return fmt.Errorf("the call %s is done already, since %s, and that is final: send it again to get its result",
 			id, e.GetFinishedAt().AsTime().Format(time.RFC3339))
+	case sidecallv1.ExecutionState_EXECUTION_STATE_HELD:
+		return fmt.Errorf("the call %s is held: nothing was sent, and a person allows or denies it; nothing is to be settled, see `sidecall approvals`", id)
 	case sidecallv1.ExecutionState_EXECUTION_STATE_CLOSED:
 		return fmt.Errorf("the call %s is closed, since %s, and that is final: its conversation has answered it, and it does not run",
 			id, e.GetFinishedAt().AsTime().Format(time.RFC3339))

@@ -52,6 +52,19 @@ func compileProgram(route *catalog.Route, t config.Tool, patterns *allowance, wr
 	route.Program = program
 }
 
+// compileApproval compiles the condition under which a person is asked before a call.
+func compileApproval(route *catalog.Route, rules config.CallRules, wrong complaint) {
+	if rules.ApproveWhen == "" {
+		return
+	}
+	approval, err := interpret.CompileApproval(rules.ApproveWhen)
+	if err != nil {
+		wrong(nil, err) // which says under which key
+		return
+	}
+	route.Approval = approval
+}
+
 // replyRules are what the config says of the replies of a tool.
 func replyRules(t config.Tool) interpret.Config {
 	rules := interpret.Config{EmptyWhen: t.EmptyWhen}

@@ -111,7 +111,8 @@ func discoveredRoute(h *host, d backend.Discovered, as config.Discovered, cfg *c
 	compileCompensation(route, as.Rules, wrong)
 	compileRecovery(route, as.Rules, cfg, wrong)
 	checkEffectKey(route, wrong)
-	checkHasEffect(&route.Tool, wrong)
+	compileApproval(route, as.Rules, wrong)
+	checkHasEffect(route, wrong)
 	if len(errs) > 0 {
 		return nil, errors.Join(errs...)
 	}

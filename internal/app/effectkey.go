@@ -32,11 +32,24 @@ func checkEffectKey(route *catalog.Route, wrong complaint) {
 	}
 }
 
-// checkHasEffect refuses a discovered tool that has an effect by its effect_key, and none
-// by what its server claims or is said of all of its tools: one of them is wrong, and to
-// believe the latter would have the effect as often as it is asked for.
-func checkHasEffect(t *tool.Tool, wrong complaint) {
-	if len(t.Policy.EffectKey.Args) > 0 && t.Effect == tool.ReadOnly {
-		wrong([]string{"effect_key"}, errors.New("it counts as read_only, by its server's annotations or by effects, and has no effect then: say under effect what repeating a call does, or remove effect_key"))
+// checkHasEffect refuses a discovered tool that has an effect by its effect_key, or because a
+// person is asked before it, and none by what its server claims or is said of all of its tools:
+// one of them is wrong, and to believe the latter would have the effect as often as it is asked
+// for, and without a question.
+func checkHasEffect(route *catalog.Route, wrong complaint) {
+	if route.Tool.Effect != tool.ReadOnly {
+		return
+	}
+	for _, says := range [...]struct {
+		key string
+		set bool
+	}{
+		{"effect_key", len(route.Tool.Policy.EffectKey.Args) > 0},
+		{"approve_when", route.Approval != nil},
+		{"require_confirmation_after", route.Tool.Policy.ConfirmAfter > 0},
+	} {
+		if key := says.key; says.set {
+			wrong([]string{key}, fmt.Errorf("it counts as read_only, by its server's annotations or by effects, and has no effect then: say under effect what repeating a call does, or remove %s", key))
+		}
 	}
 }

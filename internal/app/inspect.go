@@ -42,5 +42,6 @@ func inspectOverrides(backend string, cfg *config.Config, drafts map[string]sche
 		// What cannot be compiled would else be found when the tool is.
 		wrong := func(path []string, err error) { found.addEach(err, slices.Concat(at, path)...) }
 		compileProgram(&catalog.Route{}, config.Tool{CallRules: overrides[name].CallRules}, nil, wrong)
+		compileApproval(&catalog.Route{}, overrides[name].CallRules, wrong)
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/sidecall/sidecall/dedupe"
 	"github.com/sidecall/sidecall/internal/config"
 	"github.com/sidecall/sidecall/internal/notify"
 	"github.com/sidecall/sidecall/internal/telemetry"
@@ -28,7 +29,7 @@ func newNotifier(cfg *config.Config, t *telemetry.Telemetry) (*notify.Notifier, 
 }
 
 // notify tells the webhook of what becomes unknown, or held, until the life of the parts ends: and
-// first of what was unknown at the start, since a process that was killed has told nobody.
+// first of what waited at the start, since a process that was killed has told nobody.
 func (p *parts) notify() {
 	if p.notifier == nil {
 		return
@@ -36,24 +37,28 @@ func (p *parts) notify() {
 	p.notified = make(chan struct{})
 	go func() {
 		defer close(p.notified)
-		if err := p.tellUnknown(p.life); err != nil && p.life.Err() == nil {
-			p.telemetry.Logger.Warn("notify", "problem", "what was unknown at the start cannot be listed, and is not told", "error", err)
+		if err := p.tellOpen(p.life); err != nil && p.life.Err() == nil {
+			p.telemetry.Logger.Warn("notify", "problem", "what waited at the start cannot be listed, and is not told", "error", err)
 		}
 		p.notifier.Run(p.life)
 	}()
 }
 
-func (p *parts) tellUnknown(ctx context.Context) error {
+func (p *parts) tellOpen(ctx context.Context) error {
 	for from := ""; ; {
-		page, err := p.dedupe.ListUnknown(ctx, from)
+		page, err := p.dedupe.ListOpen(ctx, from)
 		if err != nil {
 			return err
 		}
 		for _, call := range page.Calls {
-			p.notifier.Tell(notify.Event{
+			event := notify.Event{
 				Kind: notify.Unknown, Call: call.Key, Claim: strconv.FormatInt(call.Record.Epoch, 10), Tool: call.Record.Tool,
 				Why: "it was of unknown outcome when this sidecar was started", At: time.Now(),
-			})
+			}
+			if call.Record.State == dedupe.Held {
+				event.Kind, event.Why = notify.Held, "it was held when this sidecar was started"
+			}
+			p.notifier.Tell(event)
 		}
 		if from = page.Next; from == "" {
 			return nil

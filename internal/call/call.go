@@ -15,6 +15,7 @@ import (
 	"github.com/sidecall/sidecall/internal/rules/loop"
 	"github.com/sidecall/sidecall/internal/telemetry"
 	"github.com/sidecall/sidecall/internal/tool"
+	sidecallv1 "github.com/sidecall/sidecall/proto/sidecall/v1"
 )
 
 type (
@@ -54,6 +55,8 @@ type call struct {
 type execution struct {
 	claim *dedupe.Claim // nil when it goes unrecorded
 	tried tries         // what came of its attempts so far
+	// approval is who has allowed it; nil where nobody was asked.
+	approval *sidecallv1.Resolution
 	// hurried: its caller does not wait for its own deadline. begun is closed when the first
 	// attempt is about to be made, and nil from then on.
 	hurried bool

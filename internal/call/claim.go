@@ -24,6 +24,7 @@ func (e *Executor) claim(ctx context.Context, c *call) (rules.Heard, *answer) {
 		EffectKey:   c.args.effect,
 		Draw:        ask.Draw,
 		Logs:        ask.Logs,
+		Hold:        c.hold(),
 		Details:     c.details(),
 		Terms:       c.terms(),
 	}
@@ -35,8 +36,9 @@ func (e *Executor) claim(ctx context.Context, c *call) (rules.Heard, *answer) {
 		if err != nil {
 			return rules.Heard{}, e.withoutStore(ctx, c, err)
 		}
-		heard := rules.Heard{Tally: admission.Tally, Logs: admission.Logs}
+		heard := rules.Heard{Tally: admission.Tally, Logs: admission.Logs, Approved: admission.Record.Approved()}
 		if c.run.claim = claim; claim != nil {
+			c.run.approval = approvalOf(admission.Record)
 			return heard, nil
 		}
 		if admission.Verdict == dedupe.Mismatch && req.Fingerprint != admission.Record.Fingerprint && (recorded{c, admission}).isOf() {

@@ -17,7 +17,7 @@ import (
 // rottenStore is a store that cannot read a record.
 type rottenStore struct{ brokenStore }
 
-var errRotten = &dedupe.Corrupt{Name: "sidecall:{107}//c1/t1/toolu_1", Why: fmt.Errorf("%w: a record is state(9)", dedupe.ErrCorrupt)}
+var errRotten = &dedupe.Corrupt{Name: "sidecall:{103}//c1/t1/toolu_1", Why: fmt.Errorf("%w: a record is state(9)", dedupe.ErrCorrupt)}
 
 func (rottenStore) Admit(context.Context, dedupe.Request) (dedupe.Admission, error) {
 	return dedupe.Admission{}, errRotten
@@ -31,7 +31,7 @@ func (rottenStore) Note(context.Context, dedupe.Note) (dedupe.Known, error) {
 	return dedupe.Known{}, errRotten
 }
 
-func (rottenStore) ListUnknown(context.Context, string) (dedupe.Page, error) {
+func (rottenStore) ListOpen(context.Context, string) (dedupe.Page, error) {
 	return dedupe.Page{Calls: []dedupe.Listed{{Key: tool.CallID{Conversation: "c1", Turn: "t1", ID: "toolu_1"}, Err: errRotten}}}, nil
 }
 

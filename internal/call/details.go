@@ -35,6 +35,15 @@ func (c *call) details() []byte {
 	return encoded
 }
 
+// detailsOf is what the record of a call has for people; nil when it has nothing.
+func detailsOf(record dedupe.Record) *sidecallv1.CallDetails {
+	details := new(sidecallv1.CallDetails)
+	if len(record.Details) == 0 || proto.Unmarshal(record.Details, details) != nil {
+		return nil
+	}
+	return details
+}
+
 // shownArguments are the arguments of a checked call as it sends them, but for what is sensitive.
 func (c *call) shownArguments() string {
 	shown := c.args.canonical

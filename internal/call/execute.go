@@ -61,7 +61,7 @@ func (e *Executor) execute(ctx context.Context, c *call) (res *response) {
 	}
 	failpoint.Hit(failpoint.ClaimWon)
 	if refused := c.held.hear(nil, heard); refused != nil {
-		return e.settle(ctx, c, ending{answer: refused, state: dedupe.NotRun})
+		return e.settle(ctx, c, refusedAfterClaim(refused))
 	}
 	atWork, rest := e.atWork(ctx, c) // goes on when the caller leaves
 	defer rest()

@@ -496,7 +496,7 @@ func (brokenStore) Receipts(context.Context, string, string, int64) (dedupe.Chai
 	return dedupe.Chain{}, errDown
 }
 
-func (brokenStore) ListUnknown(context.Context, string) (dedupe.Page, error) {
+func (brokenStore) ListOpen(context.Context, string) (dedupe.Page, error) {
 	return dedupe.Page{}, errDown
 }
 func (brokenStore) Ping(context.Context) error { return errDown }

@@ -123,7 +123,7 @@ func (r recorded) mayBeSaid(text string) bool {
 func (r recorded) closed(mayHaveRun bool, text string) *answer {
 	r.standIn(tool.NonIdempotent)
 	said, ours := tool.ParseError(text)
-	if !ours {
+	if !ours || said.Code == tool.CodeApprovalRequired { // of which nobody is asked any more
 		said = r.subject().Answered(r.subject().Cleaned(text, maxClosingChars), mayHaveRun)
 	}
 	a := result.For{ID: r.Key.ID}.Refused(said, 0)

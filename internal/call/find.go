@@ -185,9 +185,7 @@ func (e Records) describe(ctx context.Context, listed dedupe.Listed) (*sidecallv
 	if record.Effect == tool.Keyed {
 		found.IdempotencyKey = idempotencyKey(key)
 	}
-	if details := new(sidecallv1.CallDetails); len(record.Details) > 0 && proto.Unmarshal(record.Details, details) == nil {
-		found.Details = details
-	}
+	found.Details = detailsOf(record)
 	if route, ok := e.Catalog.Snapshot().Lookup(record.Tool); ok {
 		found.VerifyWith, found.Verifiable = route.Tool.Policy.VerifyWith, route.Verification != nil
 	}
@@ -227,8 +225,12 @@ func (t *telling) verdict() (verdict sidecallv1.Verdict, explanation, advice str
 	case fate == dedupe.Ran:
 		return sidecallv1.Verdict_VERDICT_RAN, t.ended(),
 			"Sent again with the same ids it gets this result, and does not run. Under another id it would run again."
+	case fate == dedupe.NeverRan && record.State == dedupe.Held:
+		return sidecallv1.Verdict_VERDICT_HELD, t.waits(), t.allow()
 	case fate == dedupe.NeverRan:
 		return sidecallv1.Verdict_VERDICT_NOT_RUN, "nothing of it has had an effect: " + t.ended(), "It is safe to send again with the same ids: then it runs."
+	case fate == dedupe.Repeatable && record.Effect == tool.ReadOnly && t.declared() == tool.ReadOnly:
+		return sidecallv1.Verdict_VERDICT_NOT_RUN, "it has no effect, and may be tried again: " + t.ended(), "It is safe to send again, under any id."
 	case fate == dedupe.Repeatable:
 		return sidecallv1.Verdict_VERDICT_UNKNOWN, "it may have run, and its effect may be repeated: " + t.ended(),
 			"Send it again with the same ids: it is repeated safely. Under another id it would be another call."
@@ -236,6 +238,23 @@ func (t *telling) verdict() (verdict sidecallv1.Verdict, explanation, advice str
 		return sidecallv1.Verdict_VERDICT_NOT_RUN, "its conversation has answered it before it ran", "It never runs under this id any more. What is still wanted needs a new id."
 	}
 	return sidecallv1.Verdict_VERDICT_UNKNOWN, "it may have run, and nobody knows: " + t.ended(), t.find()
+}
+
+// waits says what a held call waits for.
+func (t *telling) waits() string {
+	record, until := t.known.Record, t.known.Record.LeaseUntil.UTC().Format(time.RFC3339)
+	if record.Approved() {
+		return "a person has allowed it, until " + until + ", and it was not sent since"
+	}
+	return fmt.Sprintf("a person has to allow it first, until %s (%s)", until, askedOf(record).Why)
+}
+
+// allow says what is to be done about a held call.
+func (t *telling) allow() string {
+	if t.known.Record.Approved() {
+		return "Sent again with the same ids it runs, once."
+	}
+	return "Allow or deny it with sidecall approvals; sent again with the same ids after that it runs, or is told who has denied it."
 }
 
 // ended says how the call ended, as far as that is recorded.

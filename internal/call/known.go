@@ -48,7 +48,7 @@ func (e *Executor) unlessKnown(ctx context.Context, c *call, refusal refusal) *a
 }
 
 // refusal is what a call is told that is not to run, by what its record says: it
-// is Absent or NotRun.
+// is Absent, NotRun or Held.
 type refusal func(dedupe.State) *answer
 
 // always is a refusal that does not depend on the record.

@@ -42,11 +42,14 @@ func (e Records) pending(c *call, known dedupe.Known, age time.Duration) (sideca
 	case dedupe.Running:
 		return sidecallv1.Pending_PENDING_IN_PROGRESS, r.known()
 	case dedupe.Repeatable, dedupe.MayHaveRun:
-		if record.State == dedupe.NotRun {
+		if record.Refused() {
 			return sidecallv1.Pending_PENDING_UNKNOWN, r.lostAttempts(fate)
 		}
 	case dedupe.Answered: // another call with the same ids, which has an answer
 	case dedupe.NeverRan:
+		if record.State == dedupe.Held {
+			return sidecallv1.Pending_PENDING_NOT_RUN, r.known()
+		}
 		return e.notRunYet(c, record, age)
 	}
 	return sidecallv1.Pending_PENDING_UNKNOWN, r.known()

@@ -30,8 +30,12 @@ func (e Records) Execution(ctx context.Context, key tool.CallID) (*sidecallv1.Ex
 
 // execution is a record with its result.
 func (e Records) execution(key tool.CallID, record dedupe.Record) (*sidecallv1.Execution, error) {
-	execution := result.Execution(e.told(record))
-	if len(record.Result) > 0 {
+	told := e.told(record)
+	execution := result.Execution(told)
+	execution.Approval = approvalOf(record)
+	if told.State == dedupe.Held {
+		execution.Result = e.heldResult(key, record)
+	} else if len(record.Result) > 0 {
 		execution.Result = &response{}
 		if err := proto.Unmarshal(record.Result, execution.GetResult()); err != nil {
 			return nil, fault(Unreadable, "the recorded result cannot be read: %v", err)
@@ -39,6 +43,13 @@ func (e Records) execution(key tool.CallID, record dedupe.Record) (*sidecallv1.E
 		result.Fit(key, execution.GetResult())
 	}
 	return execution, nil
+}
+
+// heldResult is what who sends a held call is told.
+func (e Records) heldResult(key tool.CallID, record dedupe.Record) *response {
+	c := newCall(e.Catalog.Snapshot(), Request{Key: key, Tool: record.Tool})
+	defer c.leave()
+	return rendered(recordedAs(c, dedupe.Known{Record: record}).held())
 }
 
 // told is a record as it is told: of a tool that must not be repeated any more, attempts
@@ -50,10 +61,13 @@ func (e Records) told(record dedupe.Record) dedupe.Record {
 	return record
 }
 
-// Unknown describes a call of a listing of unknown ones.
+// Unknown describes a call of a listing of unknown ones; nil for one that waits for something else.
 func (e Records) Unknown(listed dedupe.Listed) *sidecallv1.UnknownExecution {
 	if listed.Err != nil {
 		return unreadable(listed)
+	}
+	if listed.Record.State != dedupe.Unknown {
+		return nil
 	}
 	described := &sidecallv1.UnknownExecution{
 		Tenant: listed.Key.Tenant, ConversationId: listed.Key.Conversation, TurnId: listed.Key.Turn, ToolUseId: listed.Key.ID,

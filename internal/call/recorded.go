@@ -37,6 +37,8 @@ func (r recorded) answer() *answer {
 		return r.result().Refused(r.subject().Reused(r.Record), 0)
 	case dedupe.InFlight:
 		return r.result().Refused(explain.InProgress(r.Key.ID), explain.WhenInProgress)
+	case dedupe.AwaitsApproval:
+		return r.held()
 	case dedupe.DuplicateEffect:
 		return r.duplicate()
 	case dedupe.EffectInFlight:
@@ -110,6 +112,8 @@ func (r recorded) known() *answer {
 		r.Verdict = dedupe.OutcomeUnknown
 	case dedupe.Claimed:
 		r.Verdict = dedupe.InFlight
+	case dedupe.Held:
+		r.Verdict = dedupe.AwaitsApproval
 	case dedupe.Absent, dedupe.NotRun: // of which the refusal stands
 	}
 	return r.answer()

@@ -214,6 +214,8 @@ func notUnknown(key tool.CallID, record dedupe.Record) error {
 			"the call %s is claimed: %s is running it, and its lease runs until %s; wait for its result", id, record.Owner, record.LeaseUntil.UTC().Format(time.RFC3339))
 	case dedupe.NotRun:
 		return fault(NotNow, "the call %s is not_run already: it had no effect, or its tool may be repeated; nothing is to be settled, the same id may be sent again", id)
+	case dedupe.Held:
+		return fault(NotNow, "the call %s is held: nothing was sent, and a person allows or denies it; nothing is to be settled, see ListHeld", id)
 	case dedupe.Done, dedupe.Closed:
 		return fault(NotNow,
 			"the call %s is %s already, since %s, and that is final: GetExecution has its result", id, record.State, record.FinishedAt.UTC().Format(time.RFC3339))

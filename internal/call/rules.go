@@ -6,6 +6,7 @@ import (
 
 	"github.com/sidecall/sidecall/dedupe"
 	"github.com/sidecall/sidecall/internal/rules"
+	"github.com/sidecall/sidecall/internal/rules/approval"
 	"github.com/sidecall/sidecall/internal/rules/budget"
 	"github.com/sidecall/sidecall/internal/rules/history"
 	"github.com/sidecall/sidecall/internal/rules/loop"
@@ -14,14 +15,14 @@ import (
 
 // makers are the rules that calls are held to, in the order in which they are asked.
 func makers(memory *taint.Memory) []rules.Maker {
-	return []rules.Maker{loop.New, budget.New, history.New, taint.New(memory)}
+	return []rules.Maker{loop.New, budget.New, history.New, taint.New(memory), approval.New}
 }
 
 // held are the rules that one call is held to.
 type held struct {
 	call  *call
 	rules []rules.Rule
-	room  [4]rules.Rule // of rules
+	room  [5]rules.Rule // of rules
 	// moment is how far the call has come, as the rules are told it.
 	moment rules.Now
 	// ended: they have been told how the call ends. kept: what they have left so far is.
@@ -100,6 +101,9 @@ func (h *held) hear(refused *answer, heard rules.Heard) (instead *answer) {
 // refuse is the refusal of a rule. What was wrong with the call anyway remains worth knowing.
 func (h *held) refuse(by *rules.Refusal, anyway *answer) *answer {
 	h.call.log.rule = by.Name
+	if by.Hold != "" {
+		return h.call.askedAfterClaim(by.Hold)
+	}
 	a := h.call.result().Refused(by.Error, 0)
 	if a.Loop = by.Loop; anyway != nil {
 		a.Violations, a.Earlier, a.Alternatives = anyway.Violations, anyway.Earlier, anyway.Alternatives
@@ -116,7 +120,7 @@ func (h *held) end(a *answer, state dedupe.State, panicked func(p any, stack []b
 	}
 	h.ended = true
 	now := h.now(a)
-	now.Done, now.Released = state == dedupe.Done, state == dedupe.NotRun
+	now.Done, now.Released = state == dedupe.Done, state == dedupe.NotRun || state == dedupe.Held
 	for _, r := range h.rules {
 		func() {
 			defer func() {

@@ -21,6 +21,9 @@ import (
 // it is known to be down: the result is safe then, and the caller waits.
 const settleTimeout = 5 * time.Second
 
+// needed is what a person is needed for, by how a call ends.
+var needed = map[dedupe.State]notify.Kind{dedupe.Unknown: notify.Unknown, dedupe.Held: notify.Held}
+
 // settle writes what became of the call under its claim: the one store round
 // trip after the effect. The record holds the response as it is returned, so
 // that a replay equals the original.
@@ -28,9 +31,9 @@ func (e *Executor) settle(ctx context.Context, c *call, end ending) *response {
 	if c.run.claim == nil {
 		return e.respond(c, end.answer)
 	}
-	end.answer.Recorded = true
-	if end.state == dedupe.Unknown {
-		c.log.needs, c.log.claim = notify.Unknown, strconv.FormatInt(c.run.claim.Epoch(), 10)
+	end.answer.Recorded, end.answer.Approval = true, c.run.approval
+	if needs, ok := needed[end.state]; ok {
+		c.log.needs, c.log.claim = needs, strconv.FormatInt(c.run.claim.Epoch(), 10)
 	}
 	c.held.end(end.answer, end.state, e.Recorder.Panicked)
 	var leaves rules.Leaves
@@ -41,6 +44,9 @@ func (e *Executor) settle(ctx context.Context, c *call, end ending) *response {
 	}
 	if c.run.tried.upstreamID != "" || c.route.Compensation != nil {
 		settlement.Details = c.details()
+	}
+	if end.state == dedupe.Held {
+		settlement.HoldFor = c.route.Tool.Policy.ApprovalTTL
 	}
 	c.put(&settlement, res, shaped)
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), settleTimeout)

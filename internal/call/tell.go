@@ -109,7 +109,7 @@ var codeRules = map[tool.Code]string{
 	tool.CodeOverloaded:       "overloaded",
 	tool.CodeStoreUnavailable: "store",
 	tool.CodeDuplicateEffect:  "effect_duplicate",
-	"APPROVAL_REQUIRED":       "approval",
+	tool.CodeApprovalRequired: "approval",
 }
 
 // ruled are the codes that several rules refuse with.

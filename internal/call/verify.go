@@ -92,7 +92,8 @@ func (e *Executor) lookAgain(ctx context.Context, c *call, unknown dedupe.Admiss
 	return err == nil, 0
 }
 
-// unsettled is an unknown call with its record, as it was looked at, which somebody settles.
+// unsettled is an unknown or a held call with its record, as it was looked at, which somebody
+// settles.
 type unsettled struct {
 	*call
 

@@ -57,6 +57,9 @@ type Route struct {
 	// Compensation is how a call that has happened is undone; nil when nothing is configured.
 	Compensation *Compensation
 
+	// Approval says of which calls a person is asked first; nil where of none.
+	Approval *interpret.Approval
+
 	// Recovery is how its failed calls are told what was tried before; nil where they
 	// are not.
 	Recovery *Recovery

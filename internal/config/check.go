@@ -82,6 +82,9 @@ func (k *checker) discoveredTools(b Backend, w within) {
 		if o.EffectKey != nil && b.saysReadOnly(name) {
 			at.in("effect_key").bad(noEffect)
 		}
+		if b.saysReadOnly(name) {
+			o.askedInVain(at)
+		}
 		k.rules(fitName(b.Prefix+name), o.CallRules, at)
 	}
 }

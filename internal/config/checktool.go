@@ -25,6 +25,9 @@ func (k *checker) tool(name string, t Tool, w within) {
 	if t.EffectKey != nil && effect == tool.ReadOnly {
 		w.in("effect_key").bad(noEffect)
 	}
+	if effect == tool.ReadOnly {
+		t.askedInVain(w)
+	}
 	if t.OnCancel != "" && effect == tool.ReadOnly {
 		w.in("on_cancel").find(RuleUnused, "a read_only call always ends with its caller: this says nothing")
 	}
@@ -79,6 +82,10 @@ func (k *checker) rules(name string, r CallRules, w within) {
 	k.verifier(name, r.VerifyWith, RuleVerify, w.in("verify_with"))
 	if r.EffectKey != nil {
 		k.effectKey(r.EffectKey, w.in("effect_key"))
+	}
+	if r.ApprovalTTL > k.Retention && k.Retention != 0 {
+		w.in("approval_ttl").bad("approval_ttl is " + r.ApprovalTTL.String() + ", and a call is remembered for " + k.Retention.String() +
+			": expected at most that, or a longer retention")
 	}
 	if r.Verify != nil {
 		k.verify(name, r, w.in("verify"))

@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/sidecall/sidecall/internal/tool"
 )
@@ -91,11 +92,24 @@ func (c *Config) policy(r CallRules, trust Trust) tool.Policy {
 		ForwardUndeclared: r.ForwardUndeclared,
 		VerifyWith:        r.verifyWith(),
 		EffectKey:         c.effectKey(r.EffectKey),
+		ApprovalTTL:       c.approvalTTL(r),
+		ConfirmAfter:      r.ConfirmAfter,
 		Polling:           r.Polling,
 		RefuseTainted:     r.Sensitive,
 		Sensitive:         slices.Clone(r.SensitiveArgs),
 		MaxInFlight:       r.MaxInFlight,
 	}
+}
+
+// defaultApprovalTTL is how long a person's word is waited for where nothing is said.
+const defaultApprovalTTL = time.Hour
+
+// approvalTTL is how long a person's word is waited for; 0 where nobody is asked.
+func (c *Config) approvalTTL(r CallRules) time.Duration {
+	if !r.asks() {
+		return 0
+	}
+	return cmp.Or(r.ApprovalTTL, min(defaultApprovalTTL, c.Retention))
 }
 
 // rejectsBeforeWork are the statuses that prove that nothing was done: 429, unless

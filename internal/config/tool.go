@@ -67,6 +67,9 @@ type CallRules struct {
 	Effect            *tool.Effect  `yaml:"effect" doc:"What repeating a call does. Without this key: from the method of an http tool (GET and HEAD read_only, PUT and DELETE idempotent), else non_idempotent."`
 	VerifyWith        string        `yaml:"verify_with" doc:"Read-only tool that can tell whether a call of unknown outcome has happened, named to the model. Without this key: verify.tool." format:"name"`
 	EffectKey         *EffectKey    `yaml:"effect_key" doc:"Which calls have the same effect, whatever their ids: it is not had twice. See effects.md."`
+	ApproveWhen       string        `yaml:"approve_when" doc:"CEL condition over args under which a person is asked before a call; always for every call. Such a call is held: nothing is sent, and it runs when it is sent again after somebody has allowed it. See approval.md."`
+	ApprovalTTL       time.Duration `yaml:"approval_ttl" doc:"How long a call is held, and how long it may be sent once it is allowed; at most the retention. Without this key: 1h, or the retention where that is shorter." min:"1s" max:"8760h"`
+	ConfirmAfter      int           `yaml:"require_confirmation_after" doc:"After so many failed calls of this tool in a prompt a person is asked before the next one, as under approve_when." min:"1" max:"64"`
 	Verify            *Verify       `yaml:"verify" doc:"How to find out by itself what became of a call of unknown outcome."`
 	RejectsBeforeWork []int         `yaml:"rejects_before_work" doc:"HTTP statuses that prove that this upstream did not start working: such a call is made again, whatever its effect, and is never of unknown outcome. Without this key: [429]. Write [429, 503] for one that also answers 503 only before the work, and [] for one that answers neither so." min:"400" max:"599"`
 	FailsCleanly      bool          `yaml:"fails_cleanly" doc:"When the tool itself says that it failed (an exit code, an MCP isError or JSON-RPC error), it has done nothing. Without this key the outcome of such a non_idempotent call is unknown."`
@@ -95,6 +98,21 @@ type CallRules struct {
 func (r CallRules) check(w within) {
 	if r.AttemptTimeout > r.Deadline && r.Deadline != 0 {
 		w.in("attempt_timeout").warn("attempt_timeout is longer than the deadline of the whole call, which ends the attempt")
+	}
+	if r.ApprovalTTL != 0 && !r.asks() {
+		w.in("approval_ttl").find(RuleUnused, "nobody is asked before a call of this tool: this says nothing without approve_when or require_confirmation_after")
+	}
+}
+
+// asks reports that a person is asked before some calls.
+func (r CallRules) asks() bool { return r.ApproveWhen != "" || r.ConfirmAfter > 0 }
+
+// askedInVain says that a person is asked before calls of a tool that has no effect.
+func (r CallRules) askedInVain(w within) {
+	for key, set := range map[string]bool{"approve_when": r.ApproveWhen != "", "require_confirmation_after": r.ConfirmAfter > 0} {
+		if set {
+			w.in(key).bad("a read_only tool has no effect that a person would be asked for: remove " + key + ", or say what repeating a call does under effect")
+		}
 	}
 }
 

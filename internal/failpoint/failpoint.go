@@ -75,6 +75,11 @@ const (
 	RenewalUnsent Name = "renewal.unsent"
 	// RenewalDurable: the store has given more time, nobody has heard it.
 	RenewalDurable Name = "renewal.durable"
+
+	// DecisionUnsent: the store is about to be told what a person says of a held call.
+	DecisionUnsent Name = "decision.unsent"
+	// DecisionDurable: the store has it, nobody has heard so.
+	DecisionDurable Name = "decision.durable"
 )
 
 // Names returns every name.
@@ -82,7 +87,7 @@ func Names() []Name {
 	return []Name{
 		AdmissionUnsent, AdmissionDurable, ClaimWon, RequestUnsent, RequestLeaving, ResponseHeaders,
 		ResponseRead, ReplyInterpreted, SettlementUnsent, SettlementDurable, ResultUnsent, ResultSent,
-		CommitUnwritten, CommitUnsynced, CommitSynced, RenewalUnsent, RenewalDurable,
+		CommitUnwritten, CommitUnsynced, CommitSynced, RenewalUnsent, RenewalDurable, DecisionUnsent, DecisionDurable,
 	}
 }
 

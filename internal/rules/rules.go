@@ -150,6 +150,8 @@ type Heard struct {
 	// Exceeded is the ceiling that keeps the call from being made.
 	Exceeded dedupe.Ceiling
 	Logs     dedupe.Logs
+	// Approved: a person has allowed the call under its id.
+	Approved bool
 }
 
 // Entries are those of the log at a place, the oldest first; nil when the store did not
@@ -178,6 +180,9 @@ type Refusal struct {
 	Name string
 	// Loop is what the loop guard has found; of Pass where it is not its refusal.
 	Loop guard.Verdict
+	// Hold says why a person has to allow the call first, in the place of Error; empty where
+	// that would change nothing.
+	Hold string
 }
 
 // Counter is the name by which a prompt is known within its conversation; without a name

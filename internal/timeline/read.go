@@ -164,7 +164,9 @@ func (c *Call) tell(text string, isError bool) {
 	}
 	c.Text = tool.ShortenBytes(text, maxError)
 	c.TextCut = c.Text != text
-	c.Failure = newFailure(c.Text)
+	if f := newFailure(c.Text); f.Code != tool.CodeApprovalRequired { // which waits, and has not failed
+		c.Failure = f
+	}
 }
 
 // end ends the prompt whose messages were the last.

@@ -106,6 +106,14 @@ func TestWhatCountsAsRecovered(t *testing.T) {
 	}
 }
 
+// A call that waits for a person's word has not failed.
+func TestWhatWaitsIsNoError(t *testing.T) {
+	line := new(talk).user("pay").call("e", "pay", `{}`, rendered(tool.CodeApprovalRequired, "", "a person has to allow pay first", "", "Wait."), true).model("I wait.").built()
+	if f := called(t, line, "e").Failure; f != nil || first(line) != "" {
+		t.Errorf("%+v, the first is %q", f, first(line))
+	}
+}
+
 // What a model does after an error is its next reply: what it said, and its next call of
 // the same tool, with what it has changed.
 func TestWhatTheModelDidNext(t *testing.T) {

@@ -30,6 +30,7 @@ const (
 	CodeDuplicateEffect       Code = "DUPLICATE_EFFECT"
 	CodeBudgetExceeded        Code = "BUDGET_EXCEEDED"
 	CodeLoopDetected          Code = "LOOP_DETECTED"
+	CodeApprovalRequired      Code = "APPROVAL_REQUIRED"
 	CodeInvalidOutput         Code = "INVALID_OUTPUT"
 	CodeCancelled             Code = "CANCELLED"
 	CodeStoreUnavailable      Code = "STORE_UNAVAILABLE"
@@ -78,6 +79,7 @@ var codes = map[Code]codeFacts{
 	CodeDuplicateEffect:       {Hard, false},
 	CodeBudgetExceeded:        {Guard, false},
 	CodeLoopDetected:          {Guard, true},
+	CodeApprovalRequired:      {Guard, false},
 	CodeInvalidOutput:         {Hard, false},
 	CodeCancelled:             {Transient, true},
 	CodeStoreUnavailable:      {Transient, true},

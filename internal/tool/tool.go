@@ -127,6 +127,11 @@ type Policy struct {
 	// EffectKey says which calls of the tool have the same effect; without Args none
 	// but those with the same id.
 	EffectKey EffectKey
+	// ApprovalTTL is how long a person's word on a call is waited for, and counts once it is
+	// given. ConfirmAfter is after how many failures of the tool in a prompt a person is asked
+	// before its next call; 0 for never.
+	ApprovalTTL  time.Duration
+	ConfirmAfter int
 	// Polling tools are expected to be repeated with the same arguments.
 	Polling bool
 	// RefuseTainted refuses the tool once untrusted output has entered the prompt.

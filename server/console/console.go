@@ -53,7 +53,7 @@ const cookie = "sidecall_console"
 // New returns a console with a token that nobody can guess.
 func New(options Options) (*Console, error) {
 	c := &Console{options: options, token: rand.Text(), pages: map[string]*template.Template{}}
-	for _, name := range []string{"home", "found", "call", "tools", "failed"} {
+	for _, name := range []string{"home", "found", "call", "conversation", "tools", "failed"} {
 		page, err := template.New("layout.html").Funcs(functions).ParseFS(files, "pages/layout.html", "pages/"+name+".html", "pages/parts.html")
 		if err != nil {
 			return nil, fmt.Errorf("page %s: %w", name, err)
@@ -82,10 +82,12 @@ func (c *Console) Handler() (http.Handler, error) {
 	mux.HandleFunc("GET /{$}", c.home)
 	mux.HandleFunc("GET /find", c.find)
 	mux.HandleFunc("GET /call", c.call)
+	mux.HandleFunc("GET /conversation", c.conversation)
 	mux.HandleFunc("GET /tools", c.tools)
 	mux.HandleFunc("GET /live", c.live)
 	mux.HandleFunc("POST /resolve", c.resolve)
 	mux.HandleFunc("POST /verify", c.verify)
+	mux.HandleFunc("POST /decide", c.decide)
 	return server.OnlyHosts(headers(http.NewCrossOriginProtection().Handler(c.known(mux)))), nil
 }
 
@@ -137,6 +139,7 @@ type page struct {
 	Title, Address, By string
 	// Query is what was searched for, Tenant whose calls.
 	Query, Tenant string
+	First         bool // it is the first page
 	Body          any
 }
 
@@ -144,7 +147,7 @@ type page struct {
 func (c *Console) show(w http.ResponseWriter, req *http.Request, code int, name, title string, body any) {
 	var b bytes.Buffer
 	err := c.pages[name].Execute(&b, page{
-		Title: title, Address: c.options.Address, By: c.options.By, Query: req.FormValue("q"), Tenant: req.FormValue("tenant"), Body: body,
+		Title: title, Address: c.options.Address, By: c.options.By, Query: req.FormValue("q"), Tenant: req.FormValue("tenant"), First: name == "home", Body: body,
 	})
 	if err != nil {
 		http.Error(w, "this page cannot be made: "+err.Error(), http.StatusInternalServerError)

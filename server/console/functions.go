@@ -18,6 +18,7 @@ var functions = template.FuncMap{
 	"percent": func(share float64) string { return fmt.Sprintf("%.0f %%", 100*share) },
 	"number":  func(n float64) string { return strings.TrimSuffix(fmt.Sprintf("%.1f", n), ".0") },
 	"took":    took,
+	"of":      of,
 	"class":   func(v sidecallv1.Verdict) string { return strings.ToLower(strings.TrimPrefix(v.String(), "VERDICT_")) },
 }
 
@@ -65,4 +66,14 @@ func took(d *durationpb.Duration) string {
 	default:
 		return fmt.Sprintf("%.1f ms", float64(t)/float64(time.Millisecond))
 	}
+}
+
+// of is a value of an enumeration as it is read.
+func of(value fmt.Stringer) string {
+	for _, prefix := range []string{"CONVERSATION_EVENT_KIND_", "ERROR_FATE_", "EXECUTION_STATE_", "RECORD_KNOWN_"} {
+		if rest, ok := strings.CutPrefix(value.String(), prefix); ok {
+			return strings.ToLower(strings.ReplaceAll(rest, "_", " "))
+		}
+	}
+	return value.String()
 }

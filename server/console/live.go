@@ -81,6 +81,10 @@ func (c *Console) state(req *http.Request) uint64 {
 	if err != nil {
 		return 0
 	}
+	held, err := c.options.Operator.ListHeld(ctx, &sidecallv1.ListHeldRequest{PageSize: listed})
+	if err != nil {
+		return 0
+	}
 	overview, err := c.options.Operator.GetOverview(ctx, &sidecallv1.GetOverviewRequest{})
 	if err != nil {
 		return 0
@@ -89,7 +93,7 @@ func (c *Console) state(req *http.Request) uint64 {
 		tool.BlockedFor = nil // it changes by itself
 	}
 	sum := fnv.New64a()
-	for _, m := range []proto.Message{unknown, overview} {
+	for _, m := range []proto.Message{unknown, held, overview} {
 		text, _ := proto.MarshalOptions{Deterministic: true}.Marshal(m) // it has just been read
 		_, _ = sum.Write(text)                                          // a hash never fails
 	}

@@ -16,6 +16,8 @@ const listed = 50
 type homePage struct {
 	Unknown     []*sidecallv1.UnknownExecution
 	MoreUnknown bool
+	Held        []*sidecallv1.HeldExecution
+	MoreHeld    bool
 	Numbers     *sidecallv1.LoopNumbers
 	Plots       []plot
 	Ailing      []*sidecallv1.ToolOverview
@@ -29,12 +31,18 @@ func (c *Console) home(w http.ResponseWriter, req *http.Request) {
 		c.fail(w, req, err)
 		return
 	}
+	held, err := c.options.Operator.ListHeld(ctx, &sidecallv1.ListHeldRequest{PageSize: listed})
+	if err != nil {
+		c.fail(w, req, err)
+		return
+	}
 	overview, err := c.options.Operator.GetOverview(ctx, &sidecallv1.GetOverviewRequest{})
 	if err != nil {
 		c.fail(w, req, err)
 		return
 	}
 	body := homePage{
+		Held: held.GetExecutions(), MoreHeld: held.GetNextPageToken() != "",
 		Unknown: unknown.GetExecutions(), MoreUnknown: unknown.GetNextPageToken() != "",
 		Numbers: overview.GetNumbers(), Plots: c.samples.plots(overview.GetNumbers()),
 	}
@@ -147,6 +155,59 @@ func (c *Console) call(w http.ResponseWriter, req *http.Request) {
 	}
 	c.show(w, req, http.StatusNotFound, "failed", "Never seen",
 		fmt.Sprintf("No call of this id was claimed since %s. One that was refused before it was claimed leaves no record.", instant(found.GetRememberedSince())))
+}
+
+// conversation shows a conversation as it went.
+func (c *Console) conversation(w http.ResponseWriter, req *http.Request) {
+	ctx, cancel := asking(req)
+	defer cancel()
+	var from int32
+	_, _ = fmt.Sscan(req.FormValue("from"), &from) // without it, from the beginning
+	res, err := c.options.Operator.ShowConversation(ctx, &sidecallv1.ShowConversationRequest{ConversationId: req.FormValue("id"), FromEvent: from})
+	if err != nil {
+		c.fail(w, req, err)
+		return
+	}
+	c.show(w, req, http.StatusOK, "conversation", "Conversation "+req.FormValue("id"), conversationPage{
+		ShowConversationResponse: res, ID: req.FormValue("id"), Tenant: req.FormValue("tenant"), From: from,
+	})
+}
+
+// conversationPage is a page of a conversation.
+type conversationPage struct {
+	*sidecallv1.ShowConversationResponse
+
+	ID, Tenant string
+	From       int32
+}
+
+// First reports that an event of the page is the first error that was not recovered from.
+func (p conversationPage) First(i int) bool {
+	return int32(i)+p.From == p.GetFirstUnrecovered()
+}
+
+func (c *Console) decide(w http.ResponseWriter, req *http.Request) {
+	ctx, cancel := asking(req)
+	defer cancel()
+	var err error
+	text := "It is denied, for good."
+	if req.FormValue("as") == "allow" {
+		text = "It is allowed: sent again with its id it runs, once."
+		_, err = c.options.Operator.ApproveExecution(ctx, &sidecallv1.ApproveExecutionRequest{
+			ConversationId: req.FormValue("conversation"), TurnId: req.FormValue("turn"), ToolUseId: req.FormValue("id"),
+			DecidedBy: c.options.By, Reason: req.FormValue("reason"), Hold: req.FormValue("hold"), Fingerprint: req.FormValue("fingerprint"),
+		})
+	} else {
+		_, err = c.options.Operator.DenyExecution(ctx, &sidecallv1.DenyExecutionRequest{
+			ConversationId: req.FormValue("conversation"), TurnId: req.FormValue("turn"), ToolUseId: req.FormValue("id"),
+			DecidedBy: c.options.By, Reason: req.FormValue("reason"), Hold: req.FormValue("hold"), Fingerprint: req.FormValue("fingerprint"),
+		})
+	}
+	if err != nil {
+		c.fail(w, req, err)
+		return
+	}
+	said(w, req, text)
 }
 
 // callURL is the page of a call.

@@ -48,6 +48,7 @@ var lessons = []lesson{
 	{[]tool.Code{tool.CodeInvalidOutput}, "it ran, but its answer cannot be read: look at the current state instead."},
 	{[]tool.Code{tool.CodeDuplicateEffect}, "it was done before under another id, and its result is in received: go on with that."},
 	{[]tool.Code{tool.CodeOutcomeUnknown}, "it may have happened. Verify first%s; where that is not possible, ask the user."},
+	{[]tool.Code{tool.CodeApprovalRequired}, "a person has to allow it: tell the user so."},
 	{[]tool.Code{tool.CodeBudgetExceeded}, "no further calls: wrap up with what you have."},
 }
 

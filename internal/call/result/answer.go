@@ -55,8 +55,10 @@ type Answer struct {
 	Loop guard.Verdict
 	// Earlier is the call whose effect stands in the way.
 	Earlier *sidecallv1.EarlierEffect
-	// Resolution says who settled the call.
-	Resolution *sidecallv1.Resolution
+	// Resolution says who settled the call, Approval who has allowed it, and Hold what a
+	// person is asked.
+	Resolution, Approval *sidecallv1.Resolution
+	Hold                 *sidecallv1.Hold
 
 	// Quotes is a recorded response whose words it tells; Again is one. Foreign: it has
 	// words of a tool that is not trusted, which is not the call's own.
@@ -169,7 +171,7 @@ func (a *Answer) Render() (*Response, *output.Shaped) {
 	}
 	res := &Response{
 		ToolUseId: a.ID, Outcome: sidecallv1.Outcome_OUTCOME_OK, Content: a.Text, Notices: a.Notices, Items: a.Items.Shown,
-		Earlier: a.Earlier, Resolution: a.Resolution, Replayed: a.Replayed, Recorded: a.Recorded, Duration: a.duration(),
+		Earlier: a.Earlier, Resolution: a.Resolution, Approval: a.Approval, Hold: a.Hold, Replayed: a.Replayed, Recorded: a.Recorded, Duration: a.duration(),
 	}
 	var kept *output.Shaped
 	switch {

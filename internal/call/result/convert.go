@@ -160,6 +160,8 @@ func State(s dedupe.State) sidecallv1.ExecutionState {
 		return sidecallv1.ExecutionState_EXECUTION_STATE_UNKNOWN
 	case dedupe.Closed:
 		return sidecallv1.ExecutionState_EXECUTION_STATE_CLOSED
+	case dedupe.Held:
+		return sidecallv1.ExecutionState_EXECUTION_STATE_HELD
 	case dedupe.Absent:
 		return sidecallv1.ExecutionState_EXECUTION_STATE_UNSPECIFIED
 	}

@@ -122,7 +122,7 @@ func (r *rule) leave(leaves *rules.Leaves) {
 func worthTelling(a *result.Answer) bool {
 	switch a.Code() {
 	case "", tool.CodeInternal, tool.CodeStoreUnavailable, tool.CodeBudgetExceeded, tool.CodeLoopDetected,
-		tool.CodeCancelled, tool.CodeIDReused, tool.CodeInProgress:
+		tool.CodeCancelled, tool.CodeIDReused, tool.CodeInProgress, tool.CodeApprovalRequired:
 		return false
 	default:
 		return !a.Replayed

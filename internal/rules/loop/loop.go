@@ -194,9 +194,10 @@ func unread(c *rules.Call, args map[string]any) guard.Call {
 }
 
 // endsOfItself reports errors that a model can go round in circles about. The others
-// are of who called, and of the sidecar.
+// are of who called, of the sidecar, and of who is asked.
 func endsOfItself(code tool.Code) bool {
-	return code != tool.CodeCancelled && code != tool.CodeInternal && code != tool.CodeIDReused && code != tool.CodeInProgress
+	return code != tool.CodeCancelled && code != tool.CodeInternal && code != tool.CodeIDReused && code != tool.CodeInProgress &&
+		code != tool.CodeApprovalRequired
 }
 
 // outcomeOf is the hash of all that a tool has answered, before any of it is cut.

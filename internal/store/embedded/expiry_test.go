@@ -143,7 +143,7 @@ func TestWhatIsLiveIsMoved(t *testing.T) {
 				if got := keptOutput(t, s); !bytes.Equal(got.Data, output.Data) {
 					t.Errorf("round %d: the output is another", round)
 				}
-				page, err := s.ListUnknown(t.Context(), "")
+				page, err := s.ListOpen(t.Context(), "")
 				unknown := map[string]bool{}
 				for _, call := range page.Calls {
 					unknown[call.Key.ID] = true

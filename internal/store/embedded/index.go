@@ -11,7 +11,7 @@ import (
 type index struct {
 	seeds [2]maphash.Seed
 	rows  map[digest]row
-	// undecided are the records of calls that are claimed or unknown.
+	// undecided are the records of calls that are claimed, unknown or held.
 	undecided map[digest]struct{}
 	outputs   outputs
 	// conversations by the digests of their heads.

@@ -14,14 +14,14 @@ import (
 // listBatch is how many records, or conversations, one page of a listing looks at.
 const listBatch = 2000
 
-// ListUnknown implements dedupe.Store. A page goes on at a place of the log. A record that is
+// ListOpen implements dedupe.Store. A page goes on at a place of the log. A record that is
 // moved meanwhile is at its end, and comes once more.
-func (s *Store) ListUnknown(ctx context.Context, from string) (dedupe.Page, error) {
+func (s *Store) ListOpen(ctx context.Context, from string) (dedupe.Page, error) {
 	at, err := strconv.ParseInt(cmp.Or(from, "0"), 10, 64)
 	if err != nil {
 		return dedupe.Page{}, fmt.Errorf("%w: %q is no place where a listing goes on", dedupe.ErrInvalid, from)
 	}
-	return read(ctx, s, func(t *txn) (dedupe.Page, error) { return t.listUnknown(at) })
+	return read(ctx, s, func(t *txn) (dedupe.Page, error) { return t.listOpen(at) })
 }
 
 // lowest are the first of all in order: as many as a page looks at, and one more if there are
@@ -41,7 +41,7 @@ func lowest[T any](order func(a, b T) int, all iter.Seq[T]) (low []T) {
 	return low[:min(len(low), listBatch+1)]
 }
 
-func (t *txn) listUnknown(from int64) (page dedupe.Page, err error) {
+func (t *txn) listOpen(from int64) (page dedupe.Page, err error) {
 	undecided := lowest(byPlace, func(yield func(found) bool) {
 		for of := range t.index.undecided {
 			if r := t.index.rows[of]; r.at >= from && !yield(found{of, r}) {
@@ -59,7 +59,7 @@ func (t *txn) listUnknown(from int64) (page dedupe.Page, err error) {
 			return dedupe.Page{}, err
 		}
 		record := stored.Observed(t.now)
-		if record.State != dedupe.Unknown {
+		if !record.Open() {
 			continue
 		}
 		key, err := decodeKey(encoded)

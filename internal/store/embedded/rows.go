@@ -2,6 +2,7 @@ package embedded
 
 import (
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/sidecall/sidecall/dedupe"
@@ -36,7 +37,7 @@ func (t *txn) record(of digest) (key []byte, stored dedupe.Stored, err error) {
 
 // undecided reports that nobody knows yet, or any more, what becomes of the call of a record.
 func undecided(value []byte) bool {
-	return len(value) > 1 && (dedupe.State(value[1]) == dedupe.Claimed || dedupe.State(value[1]) == dedupe.Unknown)
+	return len(value) > 1 && slices.Contains([]dedupe.State{dedupe.Claimed, dedupe.Unknown, dedupe.Held}, dedupe.State(value[1]))
 }
 
 func (t *txn) SetCall(key tool.CallID, record *dedupe.Record, retention time.Duration) error {

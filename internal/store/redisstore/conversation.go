@@ -95,7 +95,7 @@ func (s *Store) ReadConversation(ctx context.Context, key conversation.Key, from
 const maxScans = 20
 
 // ListConversations implements conversation.Store. It walks over the keys as
-// ListUnknown does.
+// ListOpen does.
 func (s *Store) ListConversations(ctx context.Context, tenant, from string, most int) (page conversation.Page, err error) {
 	pattern := escaped(s.options.KeyPrefix+"conversation/") + "{???}/" + escaped(url.QueryEscape(tenant)) + "/*"
 	for range maxScans {

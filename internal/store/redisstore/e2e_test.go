@@ -325,9 +325,16 @@ func TestReplicasHaveToHaveIt(t *testing.T) {
 }
 
 // BenchmarkAdmitSettle makes one call per iteration, 32 in flight on two processors, bare
-// and as an agent's call is: with a budget, and logs.
+// and as an agent's call is: with a budget, and logs; and one that is found by three terms.
 func BenchmarkAdmitSettle(b *testing.B) {
 	b.Run("bare", func(b *testing.B) { admitSettle(b, func(*dedupe.Request, *dedupe.Settlement) {}) })
+	b.Run("found by three terms", func(b *testing.B) {
+		admitSettle(b, func(req *dedupe.Request, _ *dedupe.Settlement) {
+			for range 3 {
+				req.Terms = append(req.Terms, dedupe.TermOf("acme", "argument", "order_id", rand.Text()))
+			}
+		})
+	})
 	b.Run("agent's", func(b *testing.B) {
 		entry := make([]byte, 65)
 		admitSettle(b, func(req *dedupe.Request, end *dedupe.Settlement) {
@@ -372,6 +379,13 @@ func admitSettle(b *testing.B, as func(*dedupe.Request, *dedupe.Settlement)) {
 	b.ReportMetric(float64(s.RoundTrips())/float64(b.N), "commands/call")
 	b.ReportMetric((redisCPU(b, srv)-before)*1e6/float64(b.N), "redis-cpu-us/call")
 	b.ReportMetric((ownCPU(b)-ours)*1e6/float64(b.N), "own-cpu-us/call")
+	b.ReportMetric(memory(srv)/float64(b.N), "redis-bytes/call")
+}
+
+// memory is what a server uses.
+func memory(srv *redisserver.Server) float64 {
+	n, _ := strconv.ParseFloat(srv.Info("used_memory"), 64)
+	return n
 }
 
 // redisCPU is what a server has used, in seconds.

@@ -99,12 +99,13 @@ func (f *finding) askOne(ctx context.Context, in shard, most int) error {
 	bounds := binary.BigEndian.AppendUint16(nil, uint16(most))
 	bounds = append(binary.BigEndian.AppendUint16(bounds, uint16(len(low))), low+high...)
 	keys := periodsAt(f.options.KeyPrefix, in, f.search.Tenant, f.now)
-	return f.run(ctx, string(keys[0]), &own{bytes: most * dedupe.MaxNameBytes, apply: func(r *rows) error {
-		at := r.other(keys[0])
-		for _, key := range keys[1:] {
-			r.other(key)
+	return f.run(ctx, string(keys[0][0]), &own{bytes: most * dedupe.MaxNameBytes, apply: func(r *rows) error {
+		for _, some := range keys {
+			r.write('Q', r.other(some[0]), int64(len(some)), bounds)
+			for _, key := range some[1:] {
+				r.other(key)
+			}
 		}
-		r.write('Q', at, int64(len(keys)), bounds)
 		r.heard = func(_ time.Time, told []string) { p.hear(told, most) }
 		return nil
 	}})

@@ -53,11 +53,11 @@ func appendPeriod(b []byte, prefix string, in shard, tenant string, hours, numbe
 
 // periodsAt are the keys of the periods of a shard in which there may be entries at an instant:
 // of each length those that may have begun by then, on whatever clock.
-func periodsAt(prefix string, in shard, tenant string, now time.Time) (keys []text) {
-	for _, hours := range periods {
-		last := dedupe.Millis(now)/anHour/hours + 1
-		for number := last; number >= max(0, last-1-periodsKept); number-- {
-			keys = append(keys, appendPeriod(nil, prefix, in, tenant, hours, number))
+func periodsAt(prefix string, in shard, tenant string, now time.Time) (keys [len(periods)][]text) {
+	for i, hours := range periods {
+		last := dedupe.Millis(now.Add(behind)) / anHour / hours
+		for number := last; number >= max(0, last-periodsKept-1); number-- {
+			keys[i] = append(keys[i], appendPeriod(nil, prefix, in, tenant, hours, number))
 		}
 	}
 	return keys

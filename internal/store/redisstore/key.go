@@ -8,14 +8,14 @@ import (
 
 // appendKey appends a key: the prefix, its kind, and its parts, behind a shard if it is in one:
 //
-//	sidecall:{107}/tenant/conversation/turn/id         the record of a call
-//	sidecall:budget/{107}/tenant/conversation/prompt   a tally
-//	sidecall:effect/{107}/tenant/conversation/hash     who holds an effect
+//	sidecall:{103}/tenant/conversation/turn/id         the record of a call
+//	sidecall:budget/{103}/tenant/conversation/prompt   a tally
+//	sidecall:effect/{103}/tenant/conversation/hash     who holds an effect
 //	sidecall:effect/tenant/hash                        who holds a whole tenant's
-//	sidecall:log/{107}/tenant/conversation/name        a log
-//	sidecall:conversation/{107}/tenant/conversation    the head of a conversation
-//	sidecall:messages/{107}/tenant/conversation        the list of its messages
-//	sidecall:find/{107}/tenant/24h/20783               calls by their terms (index.go)
+//	sidecall:log/{103}/tenant/conversation/name        a log
+//	sidecall:conversation/{103}/tenant/conversation    the head of a conversation
+//	sidecall:messages/{103}/tenant/conversation        the list of its messages
+//	sidecall:find/{103}/tenant/24h/20783               calls by their terms (index.go)
 //	sidecall:output/tenant/ref                         a kept output
 //	sidecall:instance/name                             the tenure of an instance
 //
@@ -25,7 +25,7 @@ import (
 func appendKey(b []byte, prefix, kind string, in shard, parts ...string) []byte {
 	b = append(append(b, prefix...), kind...)
 	if in != nowhere {
-		b = append(b, '{', '0'+byte(in>>6), '0'+byte(in>>3&7), '0'+byte(in&7), '}', '/')
+		b = append(b, '{', '0'+byte(in>>4), '0'+byte(in>>2&3), '0'+byte(in&3), '}', '/')
 	}
 	for i, part := range parts {
 		if i > 0 {
@@ -37,12 +37,12 @@ func appendKey(b []byte, prefix, kind string, in shard, parts ...string) []byte 
 }
 
 // shard is one of so many parts of all conversations. Who looks for calls has to ask each, so
-// there are not as many as conversations. It is written in octal: 000 to 377 are spread over
-// the slots of a Cluster evenly, each in another 256th of them.
+// there are few. It is written to the base 4: 000 to 333 are spread over the slots of a Cluster
+// evenly, each in another 64th of them.
 type shard int
 
 const (
-	shards        = 256
+	shards        = 64
 	nowhere shard = -1 // is that of a key which is in none
 )
 
@@ -56,7 +56,7 @@ func shardOf(parts ...string) shard {
 		}
 		hash *= 16777619 // what is in one part is not in the next
 	}
-	return shard(hash >> 24)
+	return shard(hash >> 26)
 }
 
 // shardOfCall is that of its conversation. Calls without one have nothing to share, and are

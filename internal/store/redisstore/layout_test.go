@@ -271,7 +271,7 @@ func TestAListingWithCorruptRecords(t *testing.T) {
 	srv.Do("set", name("future"), "\x09\x02\x00\x00")
 	srv.Do("rpush", name("list"), "1")
 	srv.Do("set", "sidecall:{000}/no key of a record", "?")
-	page, err := s.ListUnknown(t.Context(), "")
+	page, err := s.ListOpen(t.Context(), "")
 	if err != nil || page.Next != "" {
 		t.Fatal(page.Next, err)
 	}

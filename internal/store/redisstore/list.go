@@ -67,9 +67,9 @@ func (s *Store) Now(ctx context.Context) (earliest time.Time, err error) {
 	return earliest, err
 }
 
-// ListUnknown implements dedupe.Store. It walks over the keys, on a Cluster those
+// ListOpen implements dedupe.Store. It walks over the keys, on a Cluster those
 // of one master after the other.
-func (s *Store) ListUnknown(ctx context.Context, from string) (page dedupe.Page, err error) {
+func (s *Store) ListOpen(ctx context.Context, from string) (page dedupe.Page, err error) {
 	heads := func(p redis.Pipeliner, ctx context.Context, key string) *redis.StringCmd {
 		return p.GetRange(ctx, key, 0, 3)
 	}
@@ -80,7 +80,7 @@ func (s *Store) ListUnknown(ctx context.Context, from string) (page dedupe.Page,
 		}
 		var some []string
 		err = s.texts(ctx, on, keys, listBatch, heads, func(key, head string, err error) {
-			if err != nil || mayBeUnknown(head) {
+			if err != nil || mayBeOpen(head) {
 				some = append(some, key)
 			}
 		})
@@ -89,7 +89,7 @@ func (s *Store) ListUnknown(ctx context.Context, from string) (page dedupe.Page,
 		}
 		page.Calls = nil
 		return s.texts(ctx, on, some, textsAtOnce, redis.Pipeliner.Get, func(key, text string, err error) {
-			if found := s.listed(key, text, now, err); found.Record.State == dedupe.Unknown || found.Err != nil {
+			if found := s.listed(key, text, now, err); found.Record.Open() || found.Err != nil {
 				page.Calls = append(page.Calls, found)
 			}
 		})
@@ -169,13 +169,14 @@ func (s *Store) texts(
 	return nil
 }
 
-// mayBeUnknown tells from the first bytes of a record; there are none of one that
+// mayBeOpen tells from the first bytes of a record; there are none of one that
 // is gone. Of one that cannot be, it is for a closer look to say so.
-func mayBeUnknown(head string) bool {
+func mayBeOpen(head string) bool {
 	if len(head) < 2 || !dedupe.KnownLayout(head[0]) {
 		return head != ""
 	}
-	return dedupe.State(head[1]) != dedupe.Done && dedupe.State(head[1]) != dedupe.NotRun
+	state := dedupe.State(head[1])
+	return state != dedupe.Done && state != dedupe.NotRun && state != dedupe.Closed
 }
 
 // listed is a call as a listing has it.

@@ -43,7 +43,7 @@ func TestAKeyThatIsNamedTwiceIsListedOnce(t *testing.T) {
 		}
 	}
 	s := open(t, Options{Addrs: []string{f.addr}})
-	page, err := s.ListUnknown(t.Context(), "")
+	page, err := s.ListOpen(t.Context(), "")
 	if err != nil || page.Next != "" {
 		t.Fatal(page.Next, err)
 	}
@@ -85,7 +85,7 @@ func TestAListingOutlastsAServerThatIsBusy(t *testing.T) {
 		}
 	}
 	s := open(t, Options{Addrs: []string{f.addr}})
-	page, err := s.ListUnknown(t.Context(), "")
+	page, err := s.ListOpen(t.Context(), "")
 	if err != nil || len(page.Calls) != 1 || f.times("scan") != 3 {
 		t.Errorf("%d calls, scanned %d times, %v", len(page.Calls), f.times("scan"), err)
 	}

@@ -51,11 +51,11 @@ func TestKeys(t *testing.T) {
 		key  tool.CallID
 		want string
 	}{
-		{tool.CallID{Tenant: "acme", Conversation: "c-1", Turn: "4", ID: "call_0"}, "sidecall:{375}/acme/c-1/4/call_0"},
-		{tool.CallID{Conversation: "c-1", ID: "call_0"}, "sidecall:{311}//c-1//call_0"},
-		{tool.CallID{Tenant: "acme", Turn: "4", ID: "call_0"}, "sidecall:{233}/acme//4/call_0"},
-		{tool.CallID{ID: "{}"}, "sidecall:{372}////%7B%7D"},
-		{tool.CallID{Tenant: "a/b", Conversation: "}{", Turn: "%", ID: "é\x00"}, "sidecall:{061}/a%2Fb/%7D%7B/%25/%C3%A9%00"},
+		{tool.CallID{Tenant: "acme", Conversation: "c-1", Turn: "4", ID: "call_0"}, "sidecall:{333}/acme/c-1/4/call_0"},
+		{tool.CallID{Conversation: "c-1", ID: "call_0"}, "sidecall:{302}//c-1//call_0"},
+		{tool.CallID{Tenant: "acme", Turn: "4", ID: "call_0"}, "sidecall:{212}/acme//4/call_0"},
+		{tool.CallID{ID: "{}"}, "sidecall:{332}////%7B%7D"},
+		{tool.CallID{Tenant: "a/b", Conversation: "}{", Turn: "%", ID: "é\x00"}, "sidecall:{030}/a%2Fb/%7D%7B/%25/%C3%A9%00"},
 	} {
 		if got := RecordKey("sidecall:", c.key); got != c.want {
 			t.Errorf("%+v: got %s, want %s", c.key, got, c.want)

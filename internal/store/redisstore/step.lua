@@ -18,8 +18,8 @@
 --   I  a call is found by its terms there, for so many milliseconds at least; the text is what
 --      index.go says
 --   X  it is not any more
---   Q  the first elements in order of so many indexes from that on are told, those of each and
---      then nothing; the text says how many of each at the most (2), and between which bounds:
+--   Q  nothing is told, and then of so many indexes from that on, if there are any, the first
+--      elements in order of each, and nothing; the text says how many of each at the most (2), and between which bounds:
 --      the length of one (2), both
 --   M  elements of a list from that number on are told, at least one, and as many as have
 --      no more bytes than the text says; none for 0
@@ -127,8 +127,10 @@ while at <= #plan do
   elseif what == 'Q' then
     local most, size, place = struct.unpack('>I2I2', text)
     local low, high = string.sub(text, place, place + size - 1), string.sub(text, place + size)
+    local last = number + amount - 1
     told = told or {}
-    for i = number, number + amount - 1 do
+    told[#told + 1] = ''
+    for i = redis.call('EXISTS', unpack(keys, number, last)) > 0 and number or last + 1, last do
       for _, entry in ipairs(redis.call('ZRANGEBYLEX', keys[i], low, high, 'LIMIT', 0, most)) do
         told[#told + 1] = entry
       end

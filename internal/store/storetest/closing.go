@@ -44,6 +44,8 @@ func closedAsSeen(s *suite) {
 			s.admit(request(id, "alice", tool.NonIdempotent, long))
 			s.settle(settlement(id, "alice", 1, dedupe.NotRun))
 		}},
+		{"held", func(id string) { s.bring(id, from{held: true}, tool.NonIdempotent, s.see(key(id)).Now) }},
+		{"held, allowed", func(id string) { s.bring(id, from{held: true, allowed: true}, tool.NonIdempotent, s.see(key(id)).Now) }},
 	} {
 		run, closed := free.name+", run", free.name+", closed"
 		for _, id := range []string{run, closed} {

@@ -19,9 +19,9 @@ func (s *suite) list() map[tool.CallID]dedupe.Record {
 	found := map[tool.CallID]dedupe.Record{}
 	from := ""
 	for range listPages {
-		page, err := s.store.ListUnknown(s.Context(), from)
+		page, err := s.store.ListOpen(s.Context(), from)
 		if err != nil {
-			s.Fatalf("ListUnknown from %q: %v", from, err)
+			s.Fatalf("ListOpen from %q: %v", from, err)
 		}
 		for _, call := range page.Calls {
 			found[call.Key] = call.Record
@@ -42,9 +42,9 @@ var odd = []tool.CallID{
 	{Tenant: "t", Turn: "4", ID: "*[a]?\\"},
 }
 
-// unknownCalls has calls of every state among thousands, of which exactly the
-// unknown ones are listed.
-func unknownCalls(s *suite) {
+// openCalls has calls of every state among thousands, of which exactly the unknown and the
+// held ones are listed.
+func openCalls(s *suite) {
 	want := map[tool.CallID]dedupe.Record{}
 	for i, k := range odd {
 		claim := request("", "alice", tool.NonIdempotent, long)
@@ -58,6 +58,10 @@ func unknownCalls(s *suite) {
 	for i := range 2500 { // more than one page of any store
 		s.wantVerdict(s.admit(request(fmt.Sprintf("running %d", i), "alice", tool.NonIdempotent, long)), dedupe.Won)
 	}
+	s.bring("held", from{held: true}, tool.NonIdempotent, time.Now())
+	want[key("held")] = s.lookup(key("held"))
+	s.bring("held, over", from{held: true, over: true}, tool.NonIdempotent, time.Now())
+	s.answer(closing("closed", s.see(key("closed"))))
 	for _, state := range []dedupe.State{dedupe.Done, dedupe.NotRun} {
 		s.bring(state.String(), from{claimed: true, settled: state}, tool.NonIdempotent, time.Now())
 	}
@@ -65,6 +69,7 @@ func unknownCalls(s *suite) {
 	s.wantVerdict(s.admit(request("repeatable", "alice", tool.Idempotent, s.lease)), dedupe.Won)
 	s.wantVerdict(s.admit(request(expired, "alice", tool.NonIdempotent, s.lease)), dedupe.Won)
 	s.awaitState(expired, dedupe.Unknown)
+	s.awaitState("held, over", dedupe.NotRun)
 	want[key(expired)] = s.lookup(key(expired))
 
 	if diff := cmp.Diff(want, s.list()); diff != "" {
@@ -82,7 +87,7 @@ func unknownCalls(s *suite) {
 	if left := s.list(); len(left) > 0 {
 		s.Errorf("resolved, and still listed: %v", left)
 	}
-	if _, err := s.store.ListUnknown(s.Context(), "nowhere"); !isInvalid(err) {
+	if _, err := s.store.ListOpen(s.Context(), "nowhere"); !isInvalid(err) {
 		s.Error("a listing went on from nowhere")
 	}
 }

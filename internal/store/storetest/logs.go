@@ -121,7 +121,7 @@ func ownSheets(s *suite) {
 			s.Errorf("%+v has %+v and %q", other, got.Tally, got.Logs)
 		}
 	}
-	page, err := s.store.ListUnknown(s.Context(), "")
+	page, err := s.store.ListOpen(s.Context(), "")
 	if err != nil || len(page.Calls) > 0 {
 		s.Errorf("a listing of unknown calls has %v, %v", page.Calls, err)
 	}

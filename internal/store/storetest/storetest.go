@@ -84,7 +84,7 @@ var cases = []struct {
 	{"outputs are kept and expire", outputs, true},
 	{"outputs belong to their tenant", outputTenants, false},
 	{"an output of a lost settlement is not kept", outputOfTheSuperseded, false},
-	{"unknown calls are listed", unknownCalls, true},
+	{"calls that wait for a person are listed", openCalls, true},
 	{"calls are found by their terms", found, true},
 	{"a call is found once, by its latest claim", foundOnce, false},
 	{"what is forgotten is found as absent", foundForgotten, false},
@@ -176,8 +176,8 @@ func endedContext(s *suite) {
 	if _, err := s.store.Output(ctx, "acme", "ref"); err == nil {
 		s.Error("Output went on")
 	}
-	if _, err := s.store.ListUnknown(ctx, ""); err == nil {
-		s.Error("ListUnknown went on")
+	if _, err := s.store.ListOpen(ctx, ""); err == nil {
+		s.Error("ListOpen went on")
 	}
 	if _, err := s.store.Find(ctx, byTerm("x")); err == nil {
 		s.Error("Find went on")
@@ -209,8 +209,8 @@ func closed(s *suite) {
 	if _, err := s.store.Note(s.Context(), note("x")); !isClosed(err) {
 		s.Errorf("Note: got %v, want ErrClosed", err)
 	}
-	if _, err := s.store.ListUnknown(s.Context(), ""); !isClosed(err) {
-		s.Errorf("ListUnknown: got %v, want ErrClosed", err)
+	if _, err := s.store.ListOpen(s.Context(), ""); !isClosed(err) {
+		s.Errorf("ListOpen: got %v, want ErrClosed", err)
 	}
 	if _, err := s.store.Find(s.Context(), byTerm("x")); !isClosed(err) {
 		s.Errorf("Find: got %v, want ErrClosed", err)

@@ -15,7 +15,7 @@ func isClosed(err error) bool  { return errors.Is(err, dedupe.ErrClosed) }
 
 var effects = []tool.Effect{tool.NonIdempotent, tool.ReadOnly, tool.Idempotent, tool.Keyed}
 
-// from is a state that a record is brought into, by alice, at epoch 1.
+// from is a state that a record is brought into, by alice, at epoch 1, or 0 where it is held.
 type from struct {
 	name    string
 	claimed bool
@@ -23,6 +23,9 @@ type from struct {
 	unsent  bool         // settled without an attempt
 	expired bool
 	closed  bool
+	held    bool // alice is told to ask a person, who may allow it; over: for a short time only
+	allowed bool // of a claim: a person has allowed it before
+	over    bool
 }
 
 var froms = []from{
@@ -36,6 +39,15 @@ var froms = []from{
 	{name: "absent, closed", closed: true},
 	{name: "expired, closed", claimed: true, expired: true, closed: true},
 	{name: "not_run, closed", claimed: true, settled: dedupe.NotRun, closed: true},
+	{name: "held", held: true},
+	{name: "held, allowed", held: true, allowed: true},
+	{name: "held, over", held: true, over: true},
+	{name: "held, allowed, over", held: true, allowed: true, over: true},
+	{name: "held, allowed, closed", held: true, allowed: true, closed: true},
+	{name: "claimed, held", claimed: true, settled: dedupe.Held},
+	{name: "allowed, claimed", claimed: true, allowed: true},
+	{name: "allowed, expired", claimed: true, allowed: true, expired: true},
+	{name: "allowed, not_run", claimed: true, allowed: true, settled: dedupe.NotRun},
 }
 
 // action is something that is then done to it.
@@ -59,6 +71,11 @@ func actions() []action {
 		{"asked as non_idempotent", "bob", func(r *dedupe.Request) { r.Effect = tool.NonIdempotent }},
 		{"asked as idempotent", "bob", func(r *dedupe.Request) { r.Effect = tool.Idempotent }},
 		{"asked by its owner with other arguments", "alice", func(r *dedupe.Request) { r.Fingerprint = [32]byte{9} }},
+		{"asked by its owner, to be held", "alice", func(r *dedupe.Request) { r.Hold = hold(long) }},
+		{"asked by another, to be held", "bob", func(r *dedupe.Request) { r.Hold = hold(long) }},
+		{"asked by another, to stay held", "bob", func(r *dedupe.Request) { r.Hold = hold(long); r.Hold.Standing = true }},
+		{"asked with other arguments, to be held", "bob", func(r *dedupe.Request) { r.Hold, r.Fingerprint = hold(long), [32]byte{9} }},
+		{"asked as non_idempotent, to be held", "bob", func(r *dedupe.Request) { r.Hold, r.Effect = hold(long), tool.NonIdempotent }},
 	} {
 		all = append(all, asked(change.name, func(id string, effect tool.Effect) dedupe.Request {
 			req := request(id, change.owner, effect, long)
@@ -90,7 +107,49 @@ func actions() []action {
 			}
 		}
 	}
-	return append(all, settledWithAnotherResult(), answered())
+	for _, owner := range []string{"alice", "bob"} {
+		for _, epoch := range []int64{0, 1} {
+			all = append(all, decidedAs(owner, epoch, dedupe.Held), decidedAs(owner, epoch, dedupe.Done))
+		}
+		all = append(all, settles("held by "+owner, func(id string) dedupe.Settlement { return holds(id, owner) }))
+	}
+	return append(all, heldLate(), settledWithAnotherResult(), answered())
+}
+
+func hold(how time.Duration) *dedupe.Hold { return &dedupe.Hold{For: how, Result: []byte("ask")} }
+
+// holds is the settlement of a claim by its owner, who asks a person.
+func holds(id, owner string) dedupe.Settlement {
+	s := settlement(id, owner, 1, dedupe.Held)
+	s.Attempts, s.HoldFor = 0, long
+	return s
+}
+
+// decision is a person's of a held call: as Held it is allowed, as Done denied.
+func decision(id, owner string, epoch int64, as dedupe.State) dedupe.Settlement {
+	s := settlement(id, owner, epoch, as)
+	if s.Attempts, s.Resolves = 0, true; as == dedupe.Held {
+		s.Approval = []byte("ada: looked")
+	}
+	return s
+}
+
+func decidedAs(owner string, epoch int64, as dedupe.State) action {
+	return settles(fmt.Sprintf("a person says %v of %s at epoch %d", as, owner, epoch),
+		func(id string) dedupe.Settlement { return decision(id, owner, epoch, as) })
+}
+
+// heldLate is a settlement as held with the claim that it ends.
+func heldLate() action {
+	build := func(id string, effect tool.Effect) dedupe.Settlement { return late(holds(id, "carol"), effect) }
+	return action{
+		name: "held late by carol",
+		do:   func(s *suite, id string, effect tool.Effect) any { return s.settle(build(id, effect)) },
+		model: func(r dedupe.Record, id string, effect tool.Effect, now time.Time) (dedupe.Record, any) {
+			next, verdict, _ := r.Settle(build(id, effect), now)
+			return next, verdict
+		},
+	}
 }
 
 // settledLate is a settlement with the claim that it ends.
@@ -214,8 +273,9 @@ func everyRow(s *suite) {
 	s.await("the short leases run out", func() bool {
 		// The last one brought is the last one to run out.
 		for _, tr := range slices.Backward(trials) {
-			if tr.from.expired {
-				return s.lookup(key(tr.id)).State != dedupe.Claimed
+			if tr.from.expired || tr.from.over {
+				state := s.lookup(key(tr.id)).State
+				return state != dedupe.Claimed && state != dedupe.Held
 			}
 		}
 		return true
@@ -254,6 +314,9 @@ func (s *suite) close(id string, effect tool.Effect, record dedupe.Record, now t
 func (s *suite) bring(id string, f from, effect tool.Effect, now time.Time) dedupe.Record {
 	s.Helper()
 	var record dedupe.Record
+	if f.held || f.allowed {
+		record = s.ask(id, f, effect, now)
+	}
 	if !f.claimed {
 		return record
 	}
@@ -269,8 +332,33 @@ func (s *suite) bring(id string, f from, effect tool.Effect, now time.Time) dedu
 		if f.unsent {
 			end.Attempts = 0
 		}
+		if f.settled == dedupe.Held {
+			end = holds(id, "alice")
+		}
 		s.settle(end)
 		record, _, _ = record.Settle(end, now)
+	}
+	return record
+}
+
+// ask holds a call, as alice or whoever asked before her, and lets a person allow it.
+func (s *suite) ask(id string, f from, effect tool.Effect, now time.Time) dedupe.Record {
+	s.Helper()
+	owner, how := "zoe", long
+	if f.held {
+		owner = "alice"
+	}
+	if f.over {
+		how = s.lease
+	}
+	asks := request(id, owner, effect, long)
+	asks.Hold = hold(how)
+	s.wantVerdict(s.admit(asks), dedupe.AwaitsApproval)
+	record, _, _ := dedupe.Record{}.Admit(asks, now)
+	if f.allowed {
+		allows := decision(id, owner, 0, dedupe.Held)
+		s.settle(allows)
+		record, _, _ = record.Settle(allows, now)
 	}
 	return record
 }

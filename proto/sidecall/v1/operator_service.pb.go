@@ -39,6 +39,8 @@ const (
 	Verdict_VERDICT_UNKNOWN Verdict = 4
 	// It was claimed, and its record is forgotten.
 	Verdict_VERDICT_FORGOTTEN Verdict = 5
+	// A person has to allow it first, or has and it was not sent since: nothing has run.
+	Verdict_VERDICT_HELD Verdict = 6
 )
 
 // Enum value maps for Verdict.
@@ -50,6 +52,7 @@ var (
 		3: "VERDICT_NOT_RUN",
 		4: "VERDICT_UNKNOWN",
 		5: "VERDICT_FORGOTTEN",
+		6: "VERDICT_HELD",
 	}
 	Verdict_value = map[string]int32{
 		"VERDICT_UNSPECIFIED": 0,
@@ -58,6 +61,7 @@ var (
 		"VERDICT_NOT_RUN":     3,
 		"VERDICT_UNKNOWN":     4,
 		"VERDICT_FORGOTTEN":   5,
+		"VERDICT_HELD":        6,
 	}
 )
 
@@ -3161,6 +3165,551 @@ func (x *VerifyReceiptsResponse) GetEnabled() bool {
 	return false
 }
 
+// ListHeldRequest asks for a page of the calls that are held, or for one of them.
+type ListHeldRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Calls to return at most: 1 to 1000. 0 means 100.
+	PageSize int32 `protobuf:"varint,1,opt,name=page_size,json=pageSize,proto3" json:"page_size,omitempty"`
+	// Empty, or next_page_token of the page before.
+	PageToken string `protobuf:"bytes,2,opt,name=page_token,json=pageToken,proto3" json:"page_token,omitempty"`
+	// When not empty, those of this conversation only.
+	ConversationId string `protobuf:"bytes,3,opt,name=conversation_id,json=conversationId,proto3" json:"conversation_id,omitempty"`
+	// With tool_use_id: as it was sent with the call; empty where it had none.
+	TurnId string `protobuf:"bytes,4,opt,name=turn_id,json=turnId,proto3" json:"turn_id,omitempty"`
+	// When not empty, this one call, by its ids: FAILED_PRECONDITION says what it is where it
+	// is not held.
+	ToolUseId     string `protobuf:"bytes,5,opt,name=tool_use_id,json=toolUseId,proto3" json:"tool_use_id,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ListHeldRequest) Reset() {
+	*x = ListHeldRequest{}
+	mi := &file_sidecall_v1_operator_service_proto_msgTypes[30]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ListHeldRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ListHeldRequest) ProtoMessage() {}
+
+func (x *ListHeldRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_sidecall_v1_operator_service_proto_msgTypes[30]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ListHeldRequest.ProtoReflect.Descriptor instead.
+func (*ListHeldRequest) Descriptor() ([]byte, []int) {
+	return file_sidecall_v1_operator_service_proto_rawDescGZIP(), []int{30}
+}
+
+func (x *ListHeldRequest) GetPageSize() int32 {
+	if x != nil {
+		return x.PageSize
+	}
+	return 0
+}
+
+func (x *ListHeldRequest) GetPageToken() string {
+	if x != nil {
+		return x.PageToken
+	}
+	return ""
+}
+
+func (x *ListHeldRequest) GetConversationId() string {
+	if x != nil {
+		return x.ConversationId
+	}
+	return ""
+}
+
+func (x *ListHeldRequest) GetTurnId() string {
+	if x != nil {
+		return x.TurnId
+	}
+	return ""
+}
+
+func (x *ListHeldRequest) GetToolUseId() string {
+	if x != nil {
+		return x.ToolUseId
+	}
+	return ""
+}
+
+// ListHeldResponse is a page of the calls that are held.
+type ListHeldResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// May be empty on a page that is not the last.
+	Executions []*HeldExecution `protobuf:"bytes,1,rep,name=executions,proto3" json:"executions,omitempty"`
+	// Empty after the last page.
+	NextPageToken string `protobuf:"bytes,2,opt,name=next_page_token,json=nextPageToken,proto3" json:"next_page_token,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ListHeldResponse) Reset() {
+	*x = ListHeldResponse{}
+	mi := &file_sidecall_v1_operator_service_proto_msgTypes[31]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ListHeldResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ListHeldResponse) ProtoMessage() {}
+
+func (x *ListHeldResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_sidecall_v1_operator_service_proto_msgTypes[31]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ListHeldResponse.ProtoReflect.Descriptor instead.
+func (*ListHeldResponse) Descriptor() ([]byte, []int) {
+	return file_sidecall_v1_operator_service_proto_rawDescGZIP(), []int{31}
+}
+
+func (x *ListHeldResponse) GetExecutions() []*HeldExecution {
+	if x != nil {
+		return x.Executions
+	}
+	return nil
+}
+
+func (x *ListHeldResponse) GetNextPageToken() string {
+	if x != nil {
+		return x.NextPageToken
+	}
+	return ""
+}
+
+// HeldExecution is a call that a person has to allow first.
+type HeldExecution struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// As it was sent with the call; may be empty.
+	ConversationId string `protobuf:"bytes,1,opt,name=conversation_id,json=conversationId,proto3" json:"conversation_id,omitempty"`
+	// As it was sent with the call; may be empty.
+	TurnId string `protobuf:"bytes,2,opt,name=turn_id,json=turnId,proto3" json:"turn_id,omitempty"`
+	// The call's own id. Always set.
+	ToolUseId string `protobuf:"bytes,3,opt,name=tool_use_id,json=toolUseId,proto3" json:"tool_use_id,omitempty"`
+	// Whose call it is: what the metadata sidecall-tenant names.
+	Tenant string `protobuf:"bytes,4,opt,name=tenant,proto3" json:"tenant,omitempty"`
+	// Its record, without the result. Its owner names the hold, lease_until says how long
+	// it counts, and approval who has allowed it.
+	Execution *Execution `protobuf:"bytes,5,opt,name=execution,proto3" json:"execution,omitempty"`
+	// First 12 hexadecimal digits of the hash of tool and arguments.
+	Fingerprint string `protobuf:"bytes,6,opt,name=fingerprint,proto3" json:"fingerprint,omitempty"`
+	// What is asked.
+	Hold *Hold `protobuf:"bytes,7,opt,name=hold,proto3" json:"hold,omitempty"`
+	// Its arguments as they will be sent, but for what is sensitive, and whose they are.
+	Details       *CallDetails `protobuf:"bytes,8,opt,name=details,proto3" json:"details,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *HeldExecution) Reset() {
+	*x = HeldExecution{}
+	mi := &file_sidecall_v1_operator_service_proto_msgTypes[32]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *HeldExecution) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*HeldExecution) ProtoMessage() {}
+
+func (x *HeldExecution) ProtoReflect() protoreflect.Message {
+	mi := &file_sidecall_v1_operator_service_proto_msgTypes[32]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use HeldExecution.ProtoReflect.Descriptor instead.
+func (*HeldExecution) Descriptor() ([]byte, []int) {
+	return file_sidecall_v1_operator_service_proto_rawDescGZIP(), []int{32}
+}
+
+func (x *HeldExecution) GetConversationId() string {
+	if x != nil {
+		return x.ConversationId
+	}
+	return ""
+}
+
+func (x *HeldExecution) GetTurnId() string {
+	if x != nil {
+		return x.TurnId
+	}
+	return ""
+}
+
+func (x *HeldExecution) GetToolUseId() string {
+	if x != nil {
+		return x.ToolUseId
+	}
+	return ""
+}
+
+func (x *HeldExecution) GetTenant() string {
+	if x != nil {
+		return x.Tenant
+	}
+	return ""
+}
+
+func (x *HeldExecution) GetExecution() *Execution {
+	if x != nil {
+		return x.Execution
+	}
+	return nil
+}
+
+func (x *HeldExecution) GetFingerprint() string {
+	if x != nil {
+		return x.Fingerprint
+	}
+	return ""
+}
+
+func (x *HeldExecution) GetHold() *Hold {
+	if x != nil {
+		return x.Hold
+	}
+	return nil
+}
+
+func (x *HeldExecution) GetDetails() *CallDetails {
+	if x != nil {
+		return x.Details
+	}
+	return nil
+}
+
+// ApproveExecutionRequest allows a held call.
+type ApproveExecutionRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// As it was sent with the call; empty where it had none.
+	ConversationId string `protobuf:"bytes,1,opt,name=conversation_id,json=conversationId,proto3" json:"conversation_id,omitempty"`
+	// As it was sent with the call; empty where it had none.
+	TurnId string `protobuf:"bytes,2,opt,name=turn_id,json=turnId,proto3" json:"turn_id,omitempty"`
+	// Required.
+	ToolUseId string `protobuf:"bytes,3,opt,name=tool_use_id,json=toolUseId,proto3" json:"tool_use_id,omitempty"`
+	// Who allows it. Required; at most 128 characters. It is kept as claimed_by, beside the
+	// user that the operating system names.
+	DecidedBy string `protobuf:"bytes,4,opt,name=decided_by,json=decidedBy,proto3" json:"decided_by,omitempty"`
+	// Why. Required; at most 500 characters. It is logged, and kept in the record: no
+	// secrets.
+	Reason string `protobuf:"bytes,5,opt,name=reason,proto3" json:"reason,omitempty"`
+	// When not empty, the hold that was looked at (owner of the Execution): a later one is
+	// refused.
+	Hold string `protobuf:"bytes,6,opt,name=hold,proto3" json:"hold,omitempty"`
+	// When not empty, the fingerprint that was looked at: a call with other arguments is
+	// refused.
+	Fingerprint   string `protobuf:"bytes,7,opt,name=fingerprint,proto3" json:"fingerprint,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ApproveExecutionRequest) Reset() {
+	*x = ApproveExecutionRequest{}
+	mi := &file_sidecall_v1_operator_service_proto_msgTypes[33]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ApproveExecutionRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ApproveExecutionRequest) ProtoMessage() {}
+
+func (x *ApproveExecutionRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_sidecall_v1_operator_service_proto_msgTypes[33]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ApproveExecutionRequest.ProtoReflect.Descriptor instead.
+func (*ApproveExecutionRequest) Descriptor() ([]byte, []int) {
+	return file_sidecall_v1_operator_service_proto_rawDescGZIP(), []int{33}
+}
+
+func (x *ApproveExecutionRequest) GetConversationId() string {
+	if x != nil {
+		return x.ConversationId
+	}
+	return ""
+}
+
+func (x *ApproveExecutionRequest) GetTurnId() string {
+	if x != nil {
+		return x.TurnId
+	}
+	return ""
+}
+
+func (x *ApproveExecutionRequest) GetToolUseId() string {
+	if x != nil {
+		return x.ToolUseId
+	}
+	return ""
+}
+
+func (x *ApproveExecutionRequest) GetDecidedBy() string {
+	if x != nil {
+		return x.DecidedBy
+	}
+	return ""
+}
+
+func (x *ApproveExecutionRequest) GetReason() string {
+	if x != nil {
+		return x.Reason
+	}
+	return ""
+}
+
+func (x *ApproveExecutionRequest) GetHold() string {
+	if x != nil {
+		return x.Hold
+	}
+	return ""
+}
+
+func (x *ApproveExecutionRequest) GetFingerprint() string {
+	if x != nil {
+		return x.Fingerprint
+	}
+	return ""
+}
+
+// ApproveExecutionResponse says that the call is allowed.
+type ApproveExecutionResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The record as it is now.
+	Execution     *Execution `protobuf:"bytes,1,opt,name=execution,proto3" json:"execution,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ApproveExecutionResponse) Reset() {
+	*x = ApproveExecutionResponse{}
+	mi := &file_sidecall_v1_operator_service_proto_msgTypes[34]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ApproveExecutionResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ApproveExecutionResponse) ProtoMessage() {}
+
+func (x *ApproveExecutionResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_sidecall_v1_operator_service_proto_msgTypes[34]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ApproveExecutionResponse.ProtoReflect.Descriptor instead.
+func (*ApproveExecutionResponse) Descriptor() ([]byte, []int) {
+	return file_sidecall_v1_operator_service_proto_rawDescGZIP(), []int{34}
+}
+
+func (x *ApproveExecutionResponse) GetExecution() *Execution {
+	if x != nil {
+		return x.Execution
+	}
+	return nil
+}
+
+// DenyExecutionRequest denies a held call.
+type DenyExecutionRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// As it was sent with the call; empty where it had none.
+	ConversationId string `protobuf:"bytes,1,opt,name=conversation_id,json=conversationId,proto3" json:"conversation_id,omitempty"`
+	// As it was sent with the call; empty where it had none.
+	TurnId string `protobuf:"bytes,2,opt,name=turn_id,json=turnId,proto3" json:"turn_id,omitempty"`
+	// Required.
+	ToolUseId string `protobuf:"bytes,3,opt,name=tool_use_id,json=toolUseId,proto3" json:"tool_use_id,omitempty"`
+	// Who denies it. As in ApproveExecutionRequest.
+	DecidedBy string `protobuf:"bytes,4,opt,name=decided_by,json=decidedBy,proto3" json:"decided_by,omitempty"`
+	// Why. Required; at most 500 characters. It is logged, and the model reads it: no
+	// secrets.
+	Reason string `protobuf:"bytes,5,opt,name=reason,proto3" json:"reason,omitempty"`
+	// As in ApproveExecutionRequest.
+	Hold string `protobuf:"bytes,6,opt,name=hold,proto3" json:"hold,omitempty"`
+	// As in ApproveExecutionRequest.
+	Fingerprint   string `protobuf:"bytes,7,opt,name=fingerprint,proto3" json:"fingerprint,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *DenyExecutionRequest) Reset() {
+	*x = DenyExecutionRequest{}
+	mi := &file_sidecall_v1_operator_service_proto_msgTypes[35]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *DenyExecutionRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*DenyExecutionRequest) ProtoMessage() {}
+
+func (x *DenyExecutionRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_sidecall_v1_operator_service_proto_msgTypes[35]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use DenyExecutionRequest.ProtoReflect.Descriptor instead.
+func (*DenyExecutionRequest) Descriptor() ([]byte, []int) {
+	return file_sidecall_v1_operator_service_proto_rawDescGZIP(), []int{35}
+}
+
+func (x *DenyExecutionRequest) GetConversationId() string {
+	if x != nil {
+		return x.ConversationId
+	}
+	return ""
+}
+
+func (x *DenyExecutionRequest) GetTurnId() string {
+	if x != nil {
+		return x.TurnId
+	}
+	return ""
+}
+
+func (x *DenyExecutionRequest) GetToolUseId() string {
+	if x != nil {
+		return x.ToolUseId
+	}
+	return ""
+}
+
+func (x *DenyExecutionRequest) GetDecidedBy() string {
+	if x != nil {
+		return x.DecidedBy
+	}
+	return ""
+}
+
+func (x *DenyExecutionRequest) GetReason() string {
+	if x != nil {
+		return x.Reason
+	}
+	return ""
+}
+
+func (x *DenyExecutionRequest) GetHold() string {
+	if x != nil {
+		return x.Hold
+	}
+	return ""
+}
+
+func (x *DenyExecutionRequest) GetFingerprint() string {
+	if x != nil {
+		return x.Fingerprint
+	}
+	return ""
+}
+
+// DenyExecutionResponse says that the call is denied.
+type DenyExecutionResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The record as it is now.
+	Execution     *Execution `protobuf:"bytes,1,opt,name=execution,proto3" json:"execution,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *DenyExecutionResponse) Reset() {
+	*x = DenyExecutionResponse{}
+	mi := &file_sidecall_v1_operator_service_proto_msgTypes[36]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *DenyExecutionResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*DenyExecutionResponse) ProtoMessage() {}
+
+func (x *DenyExecutionResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_sidecall_v1_operator_service_proto_msgTypes[36]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use DenyExecutionResponse.ProtoReflect.Descriptor instead.
+func (*DenyExecutionResponse) Descriptor() ([]byte, []int) {
+	return file_sidecall_v1_operator_service_proto_rawDescGZIP(), []int{36}
+}
+
+func (x *DenyExecutionResponse) GetExecution() *Execution {
+	if x != nil {
+		return x.Execution
+	}
+	return nil
+}
+
 var File_sidecall_v1_operator_service_proto protoreflect.FileDescriptor
 
 const file_sidecall_v1_operator_service_proto_rawDesc = "" +
@@ -3433,14 +3982,58 @@ const file_sidecall_v1_operator_service_proto_rawDesc = "" +
 	"\bproblems\x18\x06 \x03(\tR\bproblems\x12#\n" +
 	"\rproblems_left\x18\a \x01(\x05R\fproblemsLeft\x12\x12\n" +
 	"\x04more\x18\b \x01(\bR\x04more\x12\x18\n" +
-	"\aenabled\x18\t \x01(\bR\aenabled*\x89\x01\n" +
+	"\aenabled\x18\t \x01(\bR\aenabled\"\xaf\x01\n" +
+	"\x0fListHeldRequest\x12\x1b\n" +
+	"\tpage_size\x18\x01 \x01(\x05R\bpageSize\x12\x1d\n" +
+	"\n" +
+	"page_token\x18\x02 \x01(\tR\tpageToken\x12'\n" +
+	"\x0fconversation_id\x18\x03 \x01(\tR\x0econversationId\x12\x17\n" +
+	"\aturn_id\x18\x04 \x01(\tR\x06turnId\x12\x1e\n" +
+	"\vtool_use_id\x18\x05 \x01(\tR\ttoolUseId\"v\n" +
+	"\x10ListHeldResponse\x12:\n" +
+	"\n" +
+	"executions\x18\x01 \x03(\v2\x1a.sidecall.v1.HeldExecutionR\n" +
+	"executions\x12&\n" +
+	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken\"\xbc\x02\n" +
+	"\rHeldExecution\x12'\n" +
+	"\x0fconversation_id\x18\x01 \x01(\tR\x0econversationId\x12\x17\n" +
+	"\aturn_id\x18\x02 \x01(\tR\x06turnId\x12\x1e\n" +
+	"\vtool_use_id\x18\x03 \x01(\tR\ttoolUseId\x12\x16\n" +
+	"\x06tenant\x18\x04 \x01(\tR\x06tenant\x124\n" +
+	"\texecution\x18\x05 \x01(\v2\x16.sidecall.v1.ExecutionR\texecution\x12 \n" +
+	"\vfingerprint\x18\x06 \x01(\tR\vfingerprint\x12%\n" +
+	"\x04hold\x18\a \x01(\v2\x11.sidecall.v1.HoldR\x04hold\x122\n" +
+	"\adetails\x18\b \x01(\v2\x18.sidecall.v1.CallDetailsR\adetails\"\xe8\x01\n" +
+	"\x17ApproveExecutionRequest\x12'\n" +
+	"\x0fconversation_id\x18\x01 \x01(\tR\x0econversationId\x12\x17\n" +
+	"\aturn_id\x18\x02 \x01(\tR\x06turnId\x12\x1e\n" +
+	"\vtool_use_id\x18\x03 \x01(\tR\ttoolUseId\x12\x1d\n" +
+	"\n" +
+	"decided_by\x18\x04 \x01(\tR\tdecidedBy\x12\x16\n" +
+	"\x06reason\x18\x05 \x01(\tR\x06reason\x12\x12\n" +
+	"\x04hold\x18\x06 \x01(\tR\x04hold\x12 \n" +
+	"\vfingerprint\x18\a \x01(\tR\vfingerprint\"P\n" +
+	"\x18ApproveExecutionResponse\x124\n" +
+	"\texecution\x18\x01 \x01(\v2\x16.sidecall.v1.ExecutionR\texecution\"\xe5\x01\n" +
+	"\x14DenyExecutionRequest\x12'\n" +
+	"\x0fconversation_id\x18\x01 \x01(\tR\x0econversationId\x12\x17\n" +
+	"\aturn_id\x18\x02 \x01(\tR\x06turnId\x12\x1e\n" +
+	"\vtool_use_id\x18\x03 \x01(\tR\ttoolUseId\x12\x1d\n" +
+	"\n" +
+	"decided_by\x18\x04 \x01(\tR\tdecidedBy\x12\x16\n" +
+	"\x06reason\x18\x05 \x01(\tR\x06reason\x12\x12\n" +
+	"\x04hold\x18\x06 \x01(\tR\x04hold\x12 \n" +
+	"\vfingerprint\x18\a \x01(\tR\vfingerprint\"M\n" +
+	"\x15DenyExecutionResponse\x124\n" +
+	"\texecution\x18\x01 \x01(\v2\x16.sidecall.v1.ExecutionR\texecution*\x9b\x01\n" +
 	"\aVerdict\x12\x17\n" +
 	"\x13VERDICT_UNSPECIFIED\x10\x00\x12\x0f\n" +
 	"\vVERDICT_RAN\x10\x01\x12\x13\n" +
 	"\x0fVERDICT_RUNNING\x10\x02\x12\x13\n" +
 	"\x0fVERDICT_NOT_RUN\x10\x03\x12\x13\n" +
 	"\x0fVERDICT_UNKNOWN\x10\x04\x12\x15\n" +
-	"\x11VERDICT_FORGOTTEN\x10\x05*\xc7\x01\n" +
+	"\x11VERDICT_FORGOTTEN\x10\x05\x12\x10\n" +
+	"\fVERDICT_HELD\x10\x06*\xc7\x01\n" +
 	"\x13VerificationVerdict\x12$\n" +
 	" VERIFICATION_VERDICT_UNSPECIFIED\x10\x00\x12%\n" +
 	"!VERIFICATION_VERDICT_INCONCLUSIVE\x10\x01\x12\x1d\n" +
@@ -3461,7 +4054,7 @@ const file_sidecall_v1_operator_service_proto_rawDesc = "" +
 	"\x16ERROR_FATE_UNSPECIFIED\x10\x00\x12\x18\n" +
 	"\x14ERROR_FATE_RECOVERED\x10\x01\x12\x16\n" +
 	"\x12ERROR_FATE_GAVE_UP\x10\x02\x12\x13\n" +
-	"\x0fERROR_FATE_OPEN\x10\x032\xbb\x06\n" +
+	"\x0fERROR_FATE_OPEN\x10\x032\xbd\b\n" +
 	"\x0fOperatorService\x12P\n" +
 	"\vListUnknown\x12\x1f.sidecall.v1.ListUnknownRequest\x1a .sidecall.v1.ListUnknownResponse\x12_\n" +
 	"\x10ResolveExecution\x12$.sidecall.v1.ResolveExecutionRequest\x1a%.sidecall.v1.ResolveExecutionResponse\x12Y\n" +
@@ -3471,7 +4064,10 @@ const file_sidecall_v1_operator_service_proto_rawDesc = "" +
 	"\x0fVerifyExecution\x12#.sidecall.v1.VerifyExecutionRequest\x1a$.sidecall.v1.VerifyExecutionResponse\x12_\n" +
 	"\x10ShowConversation\x12$.sidecall.v1.ShowConversationRequest\x1a%.sidecall.v1.ShowConversationResponse\x12e\n" +
 	"\x12AuditConversations\x12&.sidecall.v1.AuditConversationsRequest\x1a'.sidecall.v1.AuditConversationsResponse\x12Y\n" +
-	"\x0eVerifyReceipts\x12\".sidecall.v1.VerifyReceiptsRequest\x1a#.sidecall.v1.VerifyReceiptsResponseB;Z9github.com/sidecall/sidecall/proto/sidecall/v1;sidecallv1b\x06proto3"
+	"\x0eVerifyReceipts\x12\".sidecall.v1.VerifyReceiptsRequest\x1a#.sidecall.v1.VerifyReceiptsResponse\x12G\n" +
+	"\bListHeld\x12\x1c.sidecall.v1.ListHeldRequest\x1a\x1d.sidecall.v1.ListHeldResponse\x12_\n" +
+	"\x10ApproveExecution\x12$.sidecall.v1.ApproveExecutionRequest\x1a%.sidecall.v1.ApproveExecutionResponse\x12V\n" +
+	"\rDenyExecution\x12!.sidecall.v1.DenyExecutionRequest\x1a\".sidecall.v1.DenyExecutionResponseB;Z9github.com/sidecall/sidecall/proto/sidecall/v1;sidecallv1b\x06proto3"
 
 var (
 	file_sidecall_v1_operator_service_proto_rawDescOnce sync.Once
@@ -3486,7 +4082,7 @@ func file_sidecall_v1_operator_service_proto_rawDescGZIP() []byte {
 }
 
 var file_sidecall_v1_operator_service_proto_enumTypes = make([]protoimpl.EnumInfo, 5)
-var file_sidecall_v1_operator_service_proto_msgTypes = make([]protoimpl.MessageInfo, 31)
+var file_sidecall_v1_operator_service_proto_msgTypes = make([]protoimpl.MessageInfo, 38)
 var file_sidecall_v1_operator_service_proto_goTypes = []any{
 	(Verdict)(0),                       // 0: sidecall.v1.Verdict
 	(VerificationVerdict)(0),           // 1: sidecall.v1.VerificationVerdict
@@ -3523,89 +4119,109 @@ var file_sidecall_v1_operator_service_proto_goTypes = []any{
 	(*AuditedMessage)(nil),             // 32: sidecall.v1.AuditedMessage
 	(*VerifyReceiptsRequest)(nil),      // 33: sidecall.v1.VerifyReceiptsRequest
 	(*VerifyReceiptsResponse)(nil),     // 34: sidecall.v1.VerifyReceiptsResponse
-	nil,                                // 35: sidecall.v1.CallDetails.LabelsEntry
-	(*Execution)(nil),                  // 36: sidecall.v1.Execution
-	(*ToolError)(nil),                  // 37: sidecall.v1.ToolError
-	(*timestamppb.Timestamp)(nil),      // 38: google.protobuf.Timestamp
-	(*CommittedEffect)(nil),            // 39: sidecall.v1.CommittedEffect
-	(Effect)(0),                        // 40: sidecall.v1.Effect
-	(*durationpb.Duration)(nil),        // 41: google.protobuf.Duration
-	(ExecutionState)(0),                // 42: sidecall.v1.ExecutionState
-	(*ExecuteToolResponse)(nil),        // 43: sidecall.v1.ExecuteToolResponse
-	(*PlannedCall)(nil),                // 44: sidecall.v1.PlannedCall
+	(*ListHeldRequest)(nil),            // 35: sidecall.v1.ListHeldRequest
+	(*ListHeldResponse)(nil),           // 36: sidecall.v1.ListHeldResponse
+	(*HeldExecution)(nil),              // 37: sidecall.v1.HeldExecution
+	(*ApproveExecutionRequest)(nil),    // 38: sidecall.v1.ApproveExecutionRequest
+	(*ApproveExecutionResponse)(nil),   // 39: sidecall.v1.ApproveExecutionResponse
+	(*DenyExecutionRequest)(nil),       // 40: sidecall.v1.DenyExecutionRequest
+	(*DenyExecutionResponse)(nil),      // 41: sidecall.v1.DenyExecutionResponse
+	nil,                                // 42: sidecall.v1.CallDetails.LabelsEntry
+	(*Execution)(nil),                  // 43: sidecall.v1.Execution
+	(*ToolError)(nil),                  // 44: sidecall.v1.ToolError
+	(*timestamppb.Timestamp)(nil),      // 45: google.protobuf.Timestamp
+	(*CommittedEffect)(nil),            // 46: sidecall.v1.CommittedEffect
+	(Effect)(0),                        // 47: sidecall.v1.Effect
+	(*durationpb.Duration)(nil),        // 48: google.protobuf.Duration
+	(ExecutionState)(0),                // 49: sidecall.v1.ExecutionState
+	(*ExecuteToolResponse)(nil),        // 50: sidecall.v1.ExecuteToolResponse
+	(*PlannedCall)(nil),                // 51: sidecall.v1.PlannedCall
+	(*Hold)(nil),                       // 52: sidecall.v1.Hold
 }
 var file_sidecall_v1_operator_service_proto_depIdxs = []int32{
 	7,  // 0: sidecall.v1.ListUnknownResponse.executions:type_name -> sidecall.v1.UnknownExecution
-	36, // 1: sidecall.v1.UnknownExecution.execution:type_name -> sidecall.v1.Execution
-	37, // 2: sidecall.v1.UnknownExecution.error:type_name -> sidecall.v1.ToolError
-	38, // 3: sidecall.v1.FindExecutionsRequest.since:type_name -> google.protobuf.Timestamp
+	43, // 1: sidecall.v1.UnknownExecution.execution:type_name -> sidecall.v1.Execution
+	44, // 2: sidecall.v1.UnknownExecution.error:type_name -> sidecall.v1.ToolError
+	45, // 3: sidecall.v1.FindExecutionsRequest.since:type_name -> google.protobuf.Timestamp
 	10, // 4: sidecall.v1.FindExecutionsResponse.executions:type_name -> sidecall.v1.FoundExecution
-	38, // 5: sidecall.v1.FindExecutionsResponse.remembered_since:type_name -> google.protobuf.Timestamp
+	45, // 5: sidecall.v1.FindExecutionsResponse.remembered_since:type_name -> google.protobuf.Timestamp
 	0,  // 6: sidecall.v1.FoundExecution.verdict:type_name -> sidecall.v1.Verdict
-	36, // 7: sidecall.v1.FoundExecution.execution:type_name -> sidecall.v1.Execution
+	43, // 7: sidecall.v1.FoundExecution.execution:type_name -> sidecall.v1.Execution
 	22, // 8: sidecall.v1.FoundExecution.details:type_name -> sidecall.v1.CallDetails
-	38, // 9: sidecall.v1.FoundExecution.last_replayed_at:type_name -> google.protobuf.Timestamp
-	37, // 10: sidecall.v1.FoundExecution.damage:type_name -> sidecall.v1.ToolError
-	39, // 11: sidecall.v1.PlanUndoResponse.effects:type_name -> sidecall.v1.CommittedEffect
+	45, // 9: sidecall.v1.FoundExecution.last_replayed_at:type_name -> google.protobuf.Timestamp
+	44, // 10: sidecall.v1.FoundExecution.damage:type_name -> sidecall.v1.ToolError
+	46, // 11: sidecall.v1.PlanUndoResponse.effects:type_name -> sidecall.v1.CommittedEffect
 	16, // 12: sidecall.v1.GetOverviewResponse.tools:type_name -> sidecall.v1.ToolOverview
 	15, // 13: sidecall.v1.GetOverviewResponse.numbers:type_name -> sidecall.v1.LoopNumbers
-	40, // 14: sidecall.v1.ToolOverview.effect:type_name -> sidecall.v1.Effect
-	41, // 15: sidecall.v1.ToolOverview.blocked_for:type_name -> google.protobuf.Duration
-	41, // 16: sidecall.v1.ToolOverview.p50:type_name -> google.protobuf.Duration
-	41, // 17: sidecall.v1.ToolOverview.p99:type_name -> google.protobuf.Duration
+	47, // 14: sidecall.v1.ToolOverview.effect:type_name -> sidecall.v1.Effect
+	48, // 15: sidecall.v1.ToolOverview.blocked_for:type_name -> google.protobuf.Duration
+	48, // 16: sidecall.v1.ToolOverview.p50:type_name -> google.protobuf.Duration
+	48, // 17: sidecall.v1.ToolOverview.p99:type_name -> google.protobuf.Duration
 	17, // 18: sidecall.v1.ToolOverview.error_texts:type_name -> sidecall.v1.ErrorText
-	38, // 19: sidecall.v1.ErrorText.last_at:type_name -> google.protobuf.Timestamp
-	42, // 20: sidecall.v1.ResolveExecutionRequest.state:type_name -> sidecall.v1.ExecutionState
-	36, // 21: sidecall.v1.ResolveExecutionResponse.execution:type_name -> sidecall.v1.Execution
+	45, // 19: sidecall.v1.ErrorText.last_at:type_name -> google.protobuf.Timestamp
+	49, // 20: sidecall.v1.ResolveExecutionRequest.state:type_name -> sidecall.v1.ExecutionState
+	43, // 21: sidecall.v1.ResolveExecutionResponse.execution:type_name -> sidecall.v1.Execution
 	1,  // 22: sidecall.v1.VerifyExecutionResponse.verdict:type_name -> sidecall.v1.VerificationVerdict
-	38, // 23: sidecall.v1.VerifyExecutionResponse.not_before:type_name -> google.protobuf.Timestamp
-	43, // 24: sidecall.v1.VerifyExecutionResponse.result:type_name -> sidecall.v1.ExecuteToolResponse
-	36, // 25: sidecall.v1.VerifyExecutionResponse.execution:type_name -> sidecall.v1.Execution
-	35, // 26: sidecall.v1.CallDetails.labels:type_name -> sidecall.v1.CallDetails.LabelsEntry
-	44, // 27: sidecall.v1.CallDetails.undo:type_name -> sidecall.v1.PlannedCall
-	38, // 28: sidecall.v1.ShowConversationResponse.started_at:type_name -> google.protobuf.Timestamp
-	38, // 29: sidecall.v1.ShowConversationResponse.updated_at:type_name -> google.protobuf.Timestamp
+	45, // 23: sidecall.v1.VerifyExecutionResponse.not_before:type_name -> google.protobuf.Timestamp
+	50, // 24: sidecall.v1.VerifyExecutionResponse.result:type_name -> sidecall.v1.ExecuteToolResponse
+	43, // 25: sidecall.v1.VerifyExecutionResponse.execution:type_name -> sidecall.v1.Execution
+	42, // 26: sidecall.v1.CallDetails.labels:type_name -> sidecall.v1.CallDetails.LabelsEntry
+	51, // 27: sidecall.v1.CallDetails.undo:type_name -> sidecall.v1.PlannedCall
+	45, // 28: sidecall.v1.ShowConversationResponse.started_at:type_name -> google.protobuf.Timestamp
+	45, // 29: sidecall.v1.ShowConversationResponse.updated_at:type_name -> google.protobuf.Timestamp
 	25, // 30: sidecall.v1.ShowConversationResponse.events:type_name -> sidecall.v1.ConversationEvent
 	28, // 31: sidecall.v1.ShowConversationResponse.counts:type_name -> sidecall.v1.ErrorCounts
-	41, // 32: sidecall.v1.ShowConversationResponse.records_kept:type_name -> google.protobuf.Duration
+	48, // 32: sidecall.v1.ShowConversationResponse.records_kept:type_name -> google.protobuf.Duration
 	2,  // 33: sidecall.v1.ConversationEvent.kind:type_name -> sidecall.v1.ConversationEventKind
 	26, // 34: sidecall.v1.ConversationEvent.call:type_name -> sidecall.v1.ConversationCall
 	3,  // 35: sidecall.v1.ConversationCall.record:type_name -> sidecall.v1.RecordKnown
-	36, // 36: sidecall.v1.ConversationCall.execution:type_name -> sidecall.v1.Execution
+	43, // 36: sidecall.v1.ConversationCall.execution:type_name -> sidecall.v1.Execution
 	27, // 37: sidecall.v1.ConversationCall.error:type_name -> sidecall.v1.ConversationError
 	4,  // 38: sidecall.v1.ConversationError.fate:type_name -> sidecall.v1.ErrorFate
-	38, // 39: sidecall.v1.AuditConversationsRequest.since:type_name -> google.protobuf.Timestamp
+	45, // 39: sidecall.v1.AuditConversationsRequest.since:type_name -> google.protobuf.Timestamp
 	28, // 40: sidecall.v1.AuditConversationsResponse.counts:type_name -> sidecall.v1.ErrorCounts
 	31, // 41: sidecall.v1.AuditConversationsResponse.tools:type_name -> sidecall.v1.AuditedTool
 	32, // 42: sidecall.v1.AuditConversationsResponse.messages:type_name -> sidecall.v1.AuditedMessage
-	41, // 43: sidecall.v1.AuditConversationsResponse.records_kept:type_name -> google.protobuf.Duration
-	41, // 44: sidecall.v1.AuditConversationsResponse.conversations_kept:type_name -> google.protobuf.Duration
+	48, // 43: sidecall.v1.AuditConversationsResponse.records_kept:type_name -> google.protobuf.Duration
+	48, // 44: sidecall.v1.AuditConversationsResponse.conversations_kept:type_name -> google.protobuf.Duration
 	28, // 45: sidecall.v1.AuditedTool.counts:type_name -> sidecall.v1.ErrorCounts
 	28, // 46: sidecall.v1.AuditedMessage.counts:type_name -> sidecall.v1.ErrorCounts
-	38, // 47: sidecall.v1.VerifyReceiptsResponse.since:type_name -> google.protobuf.Timestamp
-	5,  // 48: sidecall.v1.OperatorService.ListUnknown:input_type -> sidecall.v1.ListUnknownRequest
-	18, // 49: sidecall.v1.OperatorService.ResolveExecution:input_type -> sidecall.v1.ResolveExecutionRequest
-	8,  // 50: sidecall.v1.OperatorService.FindExecutions:input_type -> sidecall.v1.FindExecutionsRequest
-	11, // 51: sidecall.v1.OperatorService.PlanUndo:input_type -> sidecall.v1.PlanUndoRequest
-	13, // 52: sidecall.v1.OperatorService.GetOverview:input_type -> sidecall.v1.GetOverviewRequest
-	20, // 53: sidecall.v1.OperatorService.VerifyExecution:input_type -> sidecall.v1.VerifyExecutionRequest
-	23, // 54: sidecall.v1.OperatorService.ShowConversation:input_type -> sidecall.v1.ShowConversationRequest
-	29, // 55: sidecall.v1.OperatorService.AuditConversations:input_type -> sidecall.v1.AuditConversationsRequest
-	33, // 56: sidecall.v1.OperatorService.VerifyReceipts:input_type -> sidecall.v1.VerifyReceiptsRequest
-	6,  // 57: sidecall.v1.OperatorService.ListUnknown:output_type -> sidecall.v1.ListUnknownResponse
-	19, // 58: sidecall.v1.OperatorService.ResolveExecution:output_type -> sidecall.v1.ResolveExecutionResponse
-	9,  // 59: sidecall.v1.OperatorService.FindExecutions:output_type -> sidecall.v1.FindExecutionsResponse
-	12, // 60: sidecall.v1.OperatorService.PlanUndo:output_type -> sidecall.v1.PlanUndoResponse
-	14, // 61: sidecall.v1.OperatorService.GetOverview:output_type -> sidecall.v1.GetOverviewResponse
-	21, // 62: sidecall.v1.OperatorService.VerifyExecution:output_type -> sidecall.v1.VerifyExecutionResponse
-	24, // 63: sidecall.v1.OperatorService.ShowConversation:output_type -> sidecall.v1.ShowConversationResponse
-	30, // 64: sidecall.v1.OperatorService.AuditConversations:output_type -> sidecall.v1.AuditConversationsResponse
-	34, // 65: sidecall.v1.OperatorService.VerifyReceipts:output_type -> sidecall.v1.VerifyReceiptsResponse
-	57, // [57:66] is the sub-list for method output_type
-	48, // [48:57] is the sub-list for method input_type
-	48, // [48:48] is the sub-list for extension type_name
-	48, // [48:48] is the sub-list for extension extendee
-	0,  // [0:48] is the sub-list for field type_name
+	45, // 47: sidecall.v1.VerifyReceiptsResponse.since:type_name -> google.protobuf.Timestamp
+	37, // 48: sidecall.v1.ListHeldResponse.executions:type_name -> sidecall.v1.HeldExecution
+	43, // 49: sidecall.v1.HeldExecution.execution:type_name -> sidecall.v1.Execution
+	52, // 50: sidecall.v1.HeldExecution.hold:type_name -> sidecall.v1.Hold
+	22, // 51: sidecall.v1.HeldExecution.details:type_name -> sidecall.v1.CallDetails
+	43, // 52: sidecall.v1.ApproveExecutionResponse.execution:type_name -> sidecall.v1.Execution
+	43, // 53: sidecall.v1.DenyExecutionResponse.execution:type_name -> sidecall.v1.Execution
+	5,  // 54: sidecall.v1.OperatorService.ListUnknown:input_type -> sidecall.v1.ListUnknownRequest
+	18, // 55: sidecall.v1.OperatorService.ResolveExecution:input_type -> sidecall.v1.ResolveExecutionRequest
+	8,  // 56: sidecall.v1.OperatorService.FindExecutions:input_type -> sidecall.v1.FindExecutionsRequest
+	11, // 57: sidecall.v1.OperatorService.PlanUndo:input_type -> sidecall.v1.PlanUndoRequest
+	13, // 58: sidecall.v1.OperatorService.GetOverview:input_type -> sidecall.v1.GetOverviewRequest
+	20, // 59: sidecall.v1.OperatorService.VerifyExecution:input_type -> sidecall.v1.VerifyExecutionRequest
+	23, // 60: sidecall.v1.OperatorService.ShowConversation:input_type -> sidecall.v1.ShowConversationRequest
+	29, // 61: sidecall.v1.OperatorService.AuditConversations:input_type -> sidecall.v1.AuditConversationsRequest
+	33, // 62: sidecall.v1.OperatorService.VerifyReceipts:input_type -> sidecall.v1.VerifyReceiptsRequest
+	35, // 63: sidecall.v1.OperatorService.ListHeld:input_type -> sidecall.v1.ListHeldRequest
+	38, // 64: sidecall.v1.OperatorService.ApproveExecution:input_type -> sidecall.v1.ApproveExecutionRequest
+	40, // 65: sidecall.v1.OperatorService.DenyExecution:input_type -> sidecall.v1.DenyExecutionRequest
+	6,  // 66: sidecall.v1.OperatorService.ListUnknown:output_type -> sidecall.v1.ListUnknownResponse
+	19, // 67: sidecall.v1.OperatorService.ResolveExecution:output_type -> sidecall.v1.ResolveExecutionResponse
+	9,  // 68: sidecall.v1.OperatorService.FindExecutions:output_type -> sidecall.v1.FindExecutionsResponse
+	12, // 69: sidecall.v1.OperatorService.PlanUndo:output_type -> sidecall.v1.PlanUndoResponse
+	14, // 70: sidecall.v1.OperatorService.GetOverview:output_type -> sidecall.v1.GetOverviewResponse
+	21, // 71: sidecall.v1.OperatorService.VerifyExecution:output_type -> sidecall.v1.VerifyExecutionResponse
+	24, // 72: sidecall.v1.OperatorService.ShowConversation:output_type -> sidecall.v1.ShowConversationResponse
+	30, // 73: sidecall.v1.OperatorService.AuditConversations:output_type -> sidecall.v1.AuditConversationsResponse
+	34, // 74: sidecall.v1.OperatorService.VerifyReceipts:output_type -> sidecall.v1.VerifyReceiptsResponse
+	36, // 75: sidecall.v1.OperatorService.ListHeld:output_type -> sidecall.v1.ListHeldResponse
+	39, // 76: sidecall.v1.OperatorService.ApproveExecution:output_type -> sidecall.v1.ApproveExecutionResponse
+	41, // 77: sidecall.v1.OperatorService.DenyExecution:output_type -> sidecall.v1.DenyExecutionResponse
+	66, // [66:78] is the sub-list for method output_type
+	54, // [54:66] is the sub-list for method input_type
+	54, // [54:54] is the sub-list for extension type_name
+	54, // [54:54] is the sub-list for extension extendee
+	0,  // [0:54] is the sub-list for field type_name
 }
 
 func init() { file_sidecall_v1_operator_service_proto_init() }
@@ -3621,7 +4237,7 @@ func file_sidecall_v1_operator_service_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_sidecall_v1_operator_service_proto_rawDesc), len(file_sidecall_v1_operator_service_proto_rawDesc)),
 			NumEnums:      5,
-			NumMessages:   31,
+			NumMessages:   38,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

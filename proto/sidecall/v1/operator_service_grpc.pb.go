@@ -28,6 +28,9 @@ const (
 	OperatorService_ShowConversation_FullMethodName   = "/sidecall.v1.OperatorService/ShowConversation"
 	OperatorService_AuditConversations_FullMethodName = "/sidecall.v1.OperatorService/AuditConversations"
 	OperatorService_VerifyReceipts_FullMethodName     = "/sidecall.v1.OperatorService/VerifyReceipts"
+	OperatorService_ListHeld_FullMethodName           = "/sidecall.v1.OperatorService/ListHeld"
+	OperatorService_ApproveExecution_FullMethodName   = "/sidecall.v1.OperatorService/ApproveExecution"
+	OperatorService_DenyExecution_FullMethodName      = "/sidecall.v1.OperatorService/DenyExecution"
 )
 
 // OperatorServiceClient is the client API for OperatorService service.
@@ -35,22 +38,22 @@ const (
 // For semantics around ctx use and closing/ending streaming RPCs, please refer to https://pkg.go.dev/google.golang.org/grpc/?tab=doc#ClientConn.NewStream.
 //
 // OperatorService is for people, and programs of theirs, who look after a
-// sidecar: it settles calls of which nobody knows whether they ran, and shows what
-// went wrong in a conversation. An agent's
+// sidecar: it settles calls of which nobody knows whether they ran, allows or denies those of
+// which a person is asked, and shows what went wrong in a conversation. An agent's
 // loop never calls it, and cannot: it has a socket of its own (the setting
 // operator), and is not served where agents connect, which is PERMISSION_DENIED
-// there. Who may open that socket may resolve, and is named in the record by the
+// there. Who may open that socket may resolve and approve, and is named in the record by the
 // user that the operating system says it is.
 //
 // Whose records a request is about says its metadata sidecall-tenant, here and with
 // the services of agents on this socket. Without it they are those of the listeners
-// that offer every profile, which are the tenant without a name; ListUnknown then
-// lists those of all tenants.
+// that offer every profile, which are the tenant without a name; ListUnknown and
+// ListHeld then list those of all tenants.
 //
 //	INVALID_ARGUMENT    the request is not a possible one
 //	NOT_FOUND           there is no record of such a call, or nothing of such a
 //	                    conversation
-//	FAILED_PRECONDITION the call is not unknown, or not the one that was looked
+//	FAILED_PRECONDITION the call is not unknown, or not held, or not the one that was looked
 //	                    at; the message says what it is now and what to do
 //	ABORTED             the call has changed in this moment, and is unknown
 //	                    again: look at it anew
@@ -95,6 +98,17 @@ type OperatorServiceClient interface {
 	// of the effects of a conversation: its receipts (the setting receipts), each of which
 	// has the hash of the one before it, and the records of its calls.
 	VerifyReceipts(ctx context.Context, in *VerifyReceiptsRequest, opts ...grpc.CallOption) (*VerifyReceiptsResponse, error)
+	// ListHeld lists the calls that a person has to allow first, those too that were allowed
+	// and not sent since, in no particular order. A call that is held meanwhile may be
+	// missing, and one may appear twice.
+	ListHeld(ctx context.Context, in *ListHeldRequest, opts ...grpc.CallOption) (*ListHeldResponse, error)
+	// ApproveExecution allows one held call, with the arguments that it has: sent again with
+	// its id, it runs, once. Nothing runs before that.
+	ApproveExecution(ctx context.Context, in *ApproveExecutionRequest, opts ...grpc.CallOption) (*ApproveExecutionResponse, error)
+	// DenyExecution settles one held call for good: whoever sends it again gets
+	// PERMISSION_DENIED, with who has denied it and why. It may have been allowed before, as
+	// long as it was not sent since.
+	DenyExecution(ctx context.Context, in *DenyExecutionRequest, opts ...grpc.CallOption) (*DenyExecutionResponse, error)
 }
 
 type operatorServiceClient struct {
@@ -195,27 +209,57 @@ func (c *operatorServiceClient) VerifyReceipts(ctx context.Context, in *VerifyRe
 	return out, nil
 }
 
+func (c *operatorServiceClient) ListHeld(ctx context.Context, in *ListHeldRequest, opts ...grpc.CallOption) (*ListHeldResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(ListHeldResponse)
+	err := c.cc.Invoke(ctx, OperatorService_ListHeld_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *operatorServiceClient) ApproveExecution(ctx context.Context, in *ApproveExecutionRequest, opts ...grpc.CallOption) (*ApproveExecutionResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(ApproveExecutionResponse)
+	err := c.cc.Invoke(ctx, OperatorService_ApproveExecution_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *operatorServiceClient) DenyExecution(ctx context.Context, in *DenyExecutionRequest, opts ...grpc.CallOption) (*DenyExecutionResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(DenyExecutionResponse)
+	err := c.cc.Invoke(ctx, OperatorService_DenyExecution_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 // OperatorServiceServer is the server API for OperatorService service.
 // All implementations must embed UnimplementedOperatorServiceServer
 // for forward compatibility.
 //
 // OperatorService is for people, and programs of theirs, who look after a
-// sidecar: it settles calls of which nobody knows whether they ran, and shows what
-// went wrong in a conversation. An agent's
+// sidecar: it settles calls of which nobody knows whether they ran, allows or denies those of
+// which a person is asked, and shows what went wrong in a conversation. An agent's
 // loop never calls it, and cannot: it has a socket of its own (the setting
 // operator), and is not served where agents connect, which is PERMISSION_DENIED
-// there. Who may open that socket may resolve, and is named in the record by the
+// there. Who may open that socket may resolve and approve, and is named in the record by the
 // user that the operating system says it is.
 //
 // Whose records a request is about says its metadata sidecall-tenant, here and with
 // the services of agents on this socket. Without it they are those of the listeners
-// that offer every profile, which are the tenant without a name; ListUnknown then
-// lists those of all tenants.
+// that offer every profile, which are the tenant without a name; ListUnknown and
+// ListHeld then list those of all tenants.
 //
 //	INVALID_ARGUMENT    the request is not a possible one
 //	NOT_FOUND           there is no record of such a call, or nothing of such a
 //	                    conversation
-//	FAILED_PRECONDITION the call is not unknown, or not the one that was looked
+//	FAILED_PRECONDITION the call is not unknown, or not held, or not the one that was looked
 //	                    at; the message says what it is now and what to do
 //	ABORTED             the call has changed in this moment, and is unknown
 //	                    again: look at it anew
@@ -260,6 +304,17 @@ type OperatorServiceServer interface {
 	// of the effects of a conversation: its receipts (the setting receipts), each of which
 	// has the hash of the one before it, and the records of its calls.
 	VerifyReceipts(context.Context, *VerifyReceiptsRequest) (*VerifyReceiptsResponse, error)
+	// ListHeld lists the calls that a person has to allow first, those too that were allowed
+	// and not sent since, in no particular order. A call that is held meanwhile may be
+	// missing, and one may appear twice.
+	ListHeld(context.Context, *ListHeldRequest) (*ListHeldResponse, error)
+	// ApproveExecution allows one held call, with the arguments that it has: sent again with
+	// its id, it runs, once. Nothing runs before that.
+	ApproveExecution(context.Context, *ApproveExecutionRequest) (*ApproveExecutionResponse, error)
+	// DenyExecution settles one held call for good: whoever sends it again gets
+	// PERMISSION_DENIED, with who has denied it and why. It may have been allowed before, as
+	// long as it was not sent since.
+	DenyExecution(context.Context, *DenyExecutionRequest) (*DenyExecutionResponse, error)
 	mustEmbedUnimplementedOperatorServiceServer()
 }
 
@@ -296,6 +351,15 @@ func (UnimplementedOperatorServiceServer) AuditConversations(context.Context, *A
 }
 func (UnimplementedOperatorServiceServer) VerifyReceipts(context.Context, *VerifyReceiptsRequest) (*VerifyReceiptsResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method VerifyReceipts not implemented")
+}
+func (UnimplementedOperatorServiceServer) ListHeld(context.Context, *ListHeldRequest) (*ListHeldResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method ListHeld not implemented")
+}
+func (UnimplementedOperatorServiceServer) ApproveExecution(context.Context, *ApproveExecutionRequest) (*ApproveExecutionResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method ApproveExecution not implemented")
+}
+func (UnimplementedOperatorServiceServer) DenyExecution(context.Context, *DenyExecutionRequest) (*DenyExecutionResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method DenyExecution not implemented")
 }
 func (UnimplementedOperatorServiceServer) mustEmbedUnimplementedOperatorServiceServer() {}
 func (UnimplementedOperatorServiceServer) testEmbeddedByValue()                         {}
@@ -480,6 +544,60 @@ func _OperatorService_VerifyReceipts_Handler(srv interface{}, ctx context.Contex
 	return interceptor(ctx, in, info, handler)
 }
 
+func _OperatorService_ListHeld_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(ListHeldRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(OperatorServiceServer).ListHeld(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: OperatorService_ListHeld_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(OperatorServiceServer).ListHeld(ctx, req.(*ListHeldRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _OperatorService_ApproveExecution_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(ApproveExecutionRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(OperatorServiceServer).ApproveExecution(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: OperatorService_ApproveExecution_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(OperatorServiceServer).ApproveExecution(ctx, req.(*ApproveExecutionRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _OperatorService_DenyExecution_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(DenyExecutionRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(OperatorServiceServer).DenyExecution(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: OperatorService_DenyExecution_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(OperatorServiceServer).DenyExecution(ctx, req.(*DenyExecutionRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 // OperatorService_ServiceDesc is the grpc.ServiceDesc for OperatorService service.
 // It's only intended for direct use with grpc.RegisterService,
 // and not to be introspected or modified (even as a copy)
@@ -522,6 +640,18 @@ var OperatorService_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "VerifyReceipts",
 			Handler:    _OperatorService_VerifyReceipts_Handler,
+		},
+		{
+			MethodName: "ListHeld",
+			Handler:    _OperatorService_ListHeld_Handler,
+		},
+		{
+			MethodName: "ApproveExecution",
+			Handler:    _OperatorService_ApproveExecution_Handler,
+		},
+		{
+			MethodName: "DenyExecution",
+			Handler:    _OperatorService_DenyExecution_Handler,
 		},
 	},
 	Streams:  []grpc.StreamDesc{},

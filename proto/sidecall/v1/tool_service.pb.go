@@ -289,6 +289,9 @@ const (
 	ExecutionState_EXECUTION_STATE_UNKNOWN ExecutionState = 4
 	// Its conversation has answered it instead: it does not run any more.
 	ExecutionState_EXECUTION_STATE_CLOSED ExecutionState = 5
+	// A person has to allow it first, or has and it was not sent since: nothing is sent
+	// before that. The result says which.
+	ExecutionState_EXECUTION_STATE_HELD ExecutionState = 6
 )
 
 // Enum value maps for ExecutionState.
@@ -300,6 +303,7 @@ var (
 		3: "EXECUTION_STATE_NOT_RUN",
 		4: "EXECUTION_STATE_UNKNOWN",
 		5: "EXECUTION_STATE_CLOSED",
+		6: "EXECUTION_STATE_HELD",
 	}
 	ExecutionState_value = map[string]int32{
 		"EXECUTION_STATE_UNSPECIFIED": 0,
@@ -308,6 +312,7 @@ var (
 		"EXECUTION_STATE_NOT_RUN":     3,
 		"EXECUTION_STATE_UNKNOWN":     4,
 		"EXECUTION_STATE_CLOSED":      5,
+		"EXECUTION_STATE_HELD":        6,
 	}
 )
 
@@ -574,7 +579,11 @@ type ExecuteToolResponse struct {
 	// The span of the execution whose result this is, as a W3C traceparent: in a replay
 	// that of then, so that the trace with the attempts in it is found. Empty when no
 	// attempt was made, and when the sidecar that made them did not trace.
-	Traceparent   string `protobuf:"bytes,22,opt,name=traceparent,proto3" json:"traceparent,omitempty"`
+	Traceparent string `protobuf:"bytes,22,opt,name=traceparent,proto3" json:"traceparent,omitempty"`
+	// What a person is asked, with APPROVAL_REQUIRED.
+	Hold *Hold `protobuf:"bytes,23,opt,name=hold,proto3" json:"hold,omitempty"`
+	// Who has allowed the call, where a person was asked. Replays keep it.
+	Approval      *Resolution `protobuf:"bytes,24,opt,name=approval,proto3" json:"approval,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -763,6 +772,87 @@ func (x *ExecuteToolResponse) GetTraceparent() string {
 	return ""
 }
 
+func (x *ExecuteToolResponse) GetHold() *Hold {
+	if x != nil {
+		return x.Hold
+	}
+	return nil
+}
+
+func (x *ExecuteToolResponse) GetApproval() *Resolution {
+	if x != nil {
+		return x.Approval
+	}
+	return nil
+}
+
+// Hold is the wait of a call for a person who allows or denies it. Nothing was sent. The
+// program sends the same call with the same id again once it is allowed: then it runs,
+// once.
+type Hold struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Why a person is asked: the condition of the config, or that the tool has failed.
+	Reason string `protobuf:"bytes,1,opt,name=reason,proto3" json:"reason,omitempty"`
+	// Until when it may be allowed and, once it is, sent again; by the store's clock. Sent
+	// after that, it is held anew.
+	ExpiresAt *timestamppb.Timestamp `protobuf:"bytes,2,opt,name=expires_at,json=expiresAt,proto3" json:"expires_at,omitempty"`
+	// A person has allowed it, and it was not sent since.
+	Approved      bool `protobuf:"varint,3,opt,name=approved,proto3" json:"approved,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Hold) Reset() {
+	*x = Hold{}
+	mi := &file_sidecall_v1_tool_service_proto_msgTypes[2]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Hold) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Hold) ProtoMessage() {}
+
+func (x *Hold) ProtoReflect() protoreflect.Message {
+	mi := &file_sidecall_v1_tool_service_proto_msgTypes[2]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Hold.ProtoReflect.Descriptor instead.
+func (*Hold) Descriptor() ([]byte, []int) {
+	return file_sidecall_v1_tool_service_proto_rawDescGZIP(), []int{2}
+}
+
+func (x *Hold) GetReason() string {
+	if x != nil {
+		return x.Reason
+	}
+	return ""
+}
+
+func (x *Hold) GetExpiresAt() *timestamppb.Timestamp {
+	if x != nil {
+		return x.ExpiresAt
+	}
+	return nil
+}
+
+func (x *Hold) GetApproved() bool {
+	if x != nil {
+		return x.Approved
+	}
+	return false
+}
+
 // LoopFinding is a repetition that the loop guard has found in the prompt.
 type LoopFinding struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -786,7 +876,7 @@ type LoopFinding struct {
 
 func (x *LoopFinding) Reset() {
 	*x = LoopFinding{}
-	mi := &file_sidecall_v1_tool_service_proto_msgTypes[2]
+	mi := &file_sidecall_v1_tool_service_proto_msgTypes[3]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -798,7 +888,7 @@ func (x *LoopFinding) String() string {
 func (*LoopFinding) ProtoMessage() {}
 
 func (x *LoopFinding) ProtoReflect() protoreflect.Message {
-	mi := &file_sidecall_v1_tool_service_proto_msgTypes[2]
+	mi := &file_sidecall_v1_tool_service_proto_msgTypes[3]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -811,7 +901,7 @@ func (x *LoopFinding) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LoopFinding.ProtoReflect.Descriptor instead.
 func (*LoopFinding) Descriptor() ([]byte, []int) {
-	return file_sidecall_v1_tool_service_proto_rawDescGZIP(), []int{2}
+	return file_sidecall_v1_tool_service_proto_rawDescGZIP(), []int{3}
 }
 
 func (x *LoopFinding) GetLevel() LoopLevel {
@@ -884,7 +974,7 @@ type EarlierEffect struct {
 
 func (x *EarlierEffect) Reset() {
 	*x = EarlierEffect{}
-	mi := &file_sidecall_v1_tool_service_proto_msgTypes[3]
+	mi := &file_sidecall_v1_tool_service_proto_msgTypes[4]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -896,7 +986,7 @@ func (x *EarlierEffect) String() string {
 func (*EarlierEffect) ProtoMessage() {}
 
 func (x *EarlierEffect) ProtoReflect() protoreflect.Message {
-	mi := &file_sidecall_v1_tool_service_proto_msgTypes[3]
+	mi := &file_sidecall_v1_tool_service_proto_msgTypes[4]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -909,7 +999,7 @@ func (x *EarlierEffect) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EarlierEffect.ProtoReflect.Descriptor instead.
 func (*EarlierEffect) Descriptor() ([]byte, []int) {
-	return file_sidecall_v1_tool_service_proto_rawDescGZIP(), []int{3}
+	return file_sidecall_v1_tool_service_proto_rawDescGZIP(), []int{4}
 }
 
 func (x *EarlierEffect) GetConversationId() string {
@@ -947,8 +1037,8 @@ func (x *EarlierEffect) GetState() ExecutionState {
 	return ExecutionState_EXECUTION_STATE_UNSPECIFIED
 }
 
-// Resolution says who decided what became of a call that was unknown. It is no
-// report of the sidecar that ran the call.
+// Resolution says who decided what became of a call that was unknown, or was held. It is
+// no report of the sidecar that ran the call.
 type Resolution struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The user who settled it, as the operating system of the sidecar knows it; or
@@ -958,7 +1048,9 @@ type Resolution struct {
 	Reason string `protobuf:"bytes,2,opt,name=reason,proto3" json:"reason,omitempty"`
 	// When, by the clock of the sidecar that recorded it.
 	At *timestamppb.Timestamp `protobuf:"bytes,3,opt,name=at,proto3" json:"at,omitempty"`
-	// EXECUTION_STATE_DONE or EXECUTION_STATE_NOT_RUN.
+	// Of a call that was unknown: EXECUTION_STATE_DONE or EXECUTION_STATE_NOT_RUN. Of one
+	// that was held: EXECUTION_STATE_HELD where it was allowed, EXECUTION_STATE_DONE where
+	// it was denied.
 	State ExecutionState `protobuf:"varint,4,opt,name=state,proto3,enum=sidecall.v1.ExecutionState" json:"state,omitempty"`
 	// The read-only tool whose answer decided; empty when a person did.
 	VerifiedWith string `protobuf:"bytes,5,opt,name=verified_with,json=verifiedWith,proto3" json:"verified_with,omitempty"`
@@ -971,7 +1063,7 @@ type Resolution struct {
 
 func (x *Resolution) Reset() {
 	*x = Resolution{}
-	mi := &file_sidecall_v1_tool_service_proto_msgTypes[4]
+	mi := &file_sidecall_v1_tool_service_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -983,7 +1075,7 @@ func (x *Resolution) String() string {
 func (*Resolution) ProtoMessage() {}
 
 func (x *Resolution) ProtoReflect() protoreflect.Message {
-	mi := &file_sidecall_v1_tool_service_proto_msgTypes[4]
+	mi := &file_sidecall_v1_tool_service_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -996,7 +1088,7 @@ func (x *Resolution) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Resolution.ProtoReflect.Descriptor instead.
 func (*Resolution) Descriptor() ([]byte, []int) {
-	return file_sidecall_v1_tool_service_proto_rawDescGZIP(), []int{4}
+	return file_sidecall_v1_tool_service_proto_rawDescGZIP(), []int{5}
 }
 
 func (x *Resolution) GetBy() string {
@@ -1062,7 +1154,7 @@ type ToolError struct {
 
 func (x *ToolError) Reset() {
 	*x = ToolError{}
-	mi := &file_sidecall_v1_tool_service_proto_msgTypes[5]
+	mi := &file_sidecall_v1_tool_service_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1074,7 +1166,7 @@ func (x *ToolError) String() string {
 func (*ToolError) ProtoMessage() {}
 
 func (x *ToolError) ProtoReflect() protoreflect.Message {
-	mi := &file_sidecall_v1_tool_service_proto_msgTypes[5]
+	mi := &file_sidecall_v1_tool_service_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1087,7 +1179,7 @@ func (x *ToolError) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ToolError.ProtoReflect.Descriptor instead.
 func (*ToolError) Descriptor() ([]byte, []int) {
-	return file_sidecall_v1_tool_service_proto_rawDescGZIP(), []int{5}
+	return file_sidecall_v1_tool_service_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *ToolError) GetCode() string {
@@ -1159,7 +1251,7 @@ type Recovery struct {
 
 func (x *Recovery) Reset() {
 	*x = Recovery{}
-	mi := &file_sidecall_v1_tool_service_proto_msgTypes[6]
+	mi := &file_sidecall_v1_tool_service_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1171,7 +1263,7 @@ func (x *Recovery) String() string {
 func (*Recovery) ProtoMessage() {}
 
 func (x *Recovery) ProtoReflect() protoreflect.Message {
-	mi := &file_sidecall_v1_tool_service_proto_msgTypes[6]
+	mi := &file_sidecall_v1_tool_service_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1184,7 +1276,7 @@ func (x *Recovery) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Recovery.ProtoReflect.Descriptor instead.
 func (*Recovery) Descriptor() ([]byte, []int) {
-	return file_sidecall_v1_tool_service_proto_rawDescGZIP(), []int{6}
+	return file_sidecall_v1_tool_service_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *Recovery) GetClass() RecoveryClass {
@@ -1275,7 +1367,7 @@ type ItemResult struct {
 
 func (x *ItemResult) Reset() {
 	*x = ItemResult{}
-	mi := &file_sidecall_v1_tool_service_proto_msgTypes[7]
+	mi := &file_sidecall_v1_tool_service_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1287,7 +1379,7 @@ func (x *ItemResult) String() string {
 func (*ItemResult) ProtoMessage() {}
 
 func (x *ItemResult) ProtoReflect() protoreflect.Message {
-	mi := &file_sidecall_v1_tool_service_proto_msgTypes[7]
+	mi := &file_sidecall_v1_tool_service_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1300,7 +1392,7 @@ func (x *ItemResult) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ItemResult.ProtoReflect.Descriptor instead.
 func (*ItemResult) Descriptor() ([]byte, []int) {
-	return file_sidecall_v1_tool_service_proto_rawDescGZIP(), []int{7}
+	return file_sidecall_v1_tool_service_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *ItemResult) GetIndex() int32 {
@@ -1349,7 +1441,7 @@ type Truncation struct {
 
 func (x *Truncation) Reset() {
 	*x = Truncation{}
-	mi := &file_sidecall_v1_tool_service_proto_msgTypes[8]
+	mi := &file_sidecall_v1_tool_service_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1361,7 +1453,7 @@ func (x *Truncation) String() string {
 func (*Truncation) ProtoMessage() {}
 
 func (x *Truncation) ProtoReflect() protoreflect.Message {
-	mi := &file_sidecall_v1_tool_service_proto_msgTypes[8]
+	mi := &file_sidecall_v1_tool_service_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1374,7 +1466,7 @@ func (x *Truncation) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Truncation.ProtoReflect.Descriptor instead.
 func (*Truncation) Descriptor() ([]byte, []int) {
-	return file_sidecall_v1_tool_service_proto_rawDescGZIP(), []int{8}
+	return file_sidecall_v1_tool_service_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *Truncation) GetOriginalChars() int64 {
@@ -1429,7 +1521,7 @@ type Budget struct {
 
 func (x *Budget) Reset() {
 	*x = Budget{}
-	mi := &file_sidecall_v1_tool_service_proto_msgTypes[9]
+	mi := &file_sidecall_v1_tool_service_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1441,7 +1533,7 @@ func (x *Budget) String() string {
 func (*Budget) ProtoMessage() {}
 
 func (x *Budget) ProtoReflect() protoreflect.Message {
-	mi := &file_sidecall_v1_tool_service_proto_msgTypes[9]
+	mi := &file_sidecall_v1_tool_service_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1454,7 +1546,7 @@ func (x *Budget) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Budget.ProtoReflect.Descriptor instead.
 func (*Budget) Descriptor() ([]byte, []int) {
-	return file_sidecall_v1_tool_service_proto_rawDescGZIP(), []int{9}
+	return file_sidecall_v1_tool_service_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *Budget) GetToolCallsUsed() int64 {
@@ -1520,7 +1612,7 @@ type ContentBlock struct {
 
 func (x *ContentBlock) Reset() {
 	*x = ContentBlock{}
-	mi := &file_sidecall_v1_tool_service_proto_msgTypes[10]
+	mi := &file_sidecall_v1_tool_service_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1532,7 +1624,7 @@ func (x *ContentBlock) String() string {
 func (*ContentBlock) ProtoMessage() {}
 
 func (x *ContentBlock) ProtoReflect() protoreflect.Message {
-	mi := &file_sidecall_v1_tool_service_proto_msgTypes[10]
+	mi := &file_sidecall_v1_tool_service_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1545,7 +1637,7 @@ func (x *ContentBlock) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ContentBlock.ProtoReflect.Descriptor instead.
 func (*ContentBlock) Descriptor() ([]byte, []int) {
-	return file_sidecall_v1_tool_service_proto_rawDescGZIP(), []int{10}
+	return file_sidecall_v1_tool_service_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *ContentBlock) GetType() string {
@@ -1616,7 +1708,7 @@ type ExecuteToolsRequest struct {
 
 func (x *ExecuteToolsRequest) Reset() {
 	*x = ExecuteToolsRequest{}
-	mi := &file_sidecall_v1_tool_service_proto_msgTypes[11]
+	mi := &file_sidecall_v1_tool_service_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1628,7 +1720,7 @@ func (x *ExecuteToolsRequest) String() string {
 func (*ExecuteToolsRequest) ProtoMessage() {}
 
 func (x *ExecuteToolsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_sidecall_v1_tool_service_proto_msgTypes[11]
+	mi := &file_sidecall_v1_tool_service_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1641,7 +1733,7 @@ func (x *ExecuteToolsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExecuteToolsRequest.ProtoReflect.Descriptor instead.
 func (*ExecuteToolsRequest) Descriptor() ([]byte, []int) {
-	return file_sidecall_v1_tool_service_proto_rawDescGZIP(), []int{11}
+	return file_sidecall_v1_tool_service_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *ExecuteToolsRequest) GetCalls() []*ExecuteToolRequest {
@@ -1665,7 +1757,7 @@ type ExecuteToolsResponse struct {
 
 func (x *ExecuteToolsResponse) Reset() {
 	*x = ExecuteToolsResponse{}
-	mi := &file_sidecall_v1_tool_service_proto_msgTypes[12]
+	mi := &file_sidecall_v1_tool_service_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1677,7 +1769,7 @@ func (x *ExecuteToolsResponse) String() string {
 func (*ExecuteToolsResponse) ProtoMessage() {}
 
 func (x *ExecuteToolsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_sidecall_v1_tool_service_proto_msgTypes[12]
+	mi := &file_sidecall_v1_tool_service_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1690,7 +1782,7 @@ func (x *ExecuteToolsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExecuteToolsResponse.ProtoReflect.Descriptor instead.
 func (*ExecuteToolsResponse) Descriptor() ([]byte, []int) {
-	return file_sidecall_v1_tool_service_proto_rawDescGZIP(), []int{12}
+	return file_sidecall_v1_tool_service_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *ExecuteToolsResponse) GetResults() []*ExecuteToolResponse {
@@ -1730,7 +1822,7 @@ type RunMessageRequest struct {
 
 func (x *RunMessageRequest) Reset() {
 	*x = RunMessageRequest{}
-	mi := &file_sidecall_v1_tool_service_proto_msgTypes[13]
+	mi := &file_sidecall_v1_tool_service_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1742,7 +1834,7 @@ func (x *RunMessageRequest) String() string {
 func (*RunMessageRequest) ProtoMessage() {}
 
 func (x *RunMessageRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_sidecall_v1_tool_service_proto_msgTypes[13]
+	mi := &file_sidecall_v1_tool_service_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1755,7 +1847,7 @@ func (x *RunMessageRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RunMessageRequest.ProtoReflect.Descriptor instead.
 func (*RunMessageRequest) Descriptor() ([]byte, []int) {
-	return file_sidecall_v1_tool_service_proto_rawDescGZIP(), []int{13}
+	return file_sidecall_v1_tool_service_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *RunMessageRequest) GetMessageJson() string {
@@ -1812,7 +1904,7 @@ type RunMessageResponse struct {
 
 func (x *RunMessageResponse) Reset() {
 	*x = RunMessageResponse{}
-	mi := &file_sidecall_v1_tool_service_proto_msgTypes[14]
+	mi := &file_sidecall_v1_tool_service_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1824,7 +1916,7 @@ func (x *RunMessageResponse) String() string {
 func (*RunMessageResponse) ProtoMessage() {}
 
 func (x *RunMessageResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_sidecall_v1_tool_service_proto_msgTypes[14]
+	mi := &file_sidecall_v1_tool_service_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1837,7 +1929,7 @@ func (x *RunMessageResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RunMessageResponse.ProtoReflect.Descriptor instead.
 func (*RunMessageResponse) Descriptor() ([]byte, []int) {
-	return file_sidecall_v1_tool_service_proto_rawDescGZIP(), []int{14}
+	return file_sidecall_v1_tool_service_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *RunMessageResponse) GetMessagesJson() []string {
@@ -1886,7 +1978,7 @@ type ReadMessageRequest struct {
 
 func (x *ReadMessageRequest) Reset() {
 	*x = ReadMessageRequest{}
-	mi := &file_sidecall_v1_tool_service_proto_msgTypes[15]
+	mi := &file_sidecall_v1_tool_service_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1898,7 +1990,7 @@ func (x *ReadMessageRequest) String() string {
 func (*ReadMessageRequest) ProtoMessage() {}
 
 func (x *ReadMessageRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_sidecall_v1_tool_service_proto_msgTypes[15]
+	mi := &file_sidecall_v1_tool_service_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1911,7 +2003,7 @@ func (x *ReadMessageRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReadMessageRequest.ProtoReflect.Descriptor instead.
 func (*ReadMessageRequest) Descriptor() ([]byte, []int) {
-	return file_sidecall_v1_tool_service_proto_rawDescGZIP(), []int{15}
+	return file_sidecall_v1_tool_service_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *ReadMessageRequest) GetMessageJson() string {
@@ -1947,7 +2039,7 @@ type ReadMessageResponse struct {
 
 func (x *ReadMessageResponse) Reset() {
 	*x = ReadMessageResponse{}
-	mi := &file_sidecall_v1_tool_service_proto_msgTypes[16]
+	mi := &file_sidecall_v1_tool_service_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1959,7 +2051,7 @@ func (x *ReadMessageResponse) String() string {
 func (*ReadMessageResponse) ProtoMessage() {}
 
 func (x *ReadMessageResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_sidecall_v1_tool_service_proto_msgTypes[16]
+	mi := &file_sidecall_v1_tool_service_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1972,7 +2064,7 @@ func (x *ReadMessageResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReadMessageResponse.ProtoReflect.Descriptor instead.
 func (*ReadMessageResponse) Descriptor() ([]byte, []int) {
-	return file_sidecall_v1_tool_service_proto_rawDescGZIP(), []int{16}
+	return file_sidecall_v1_tool_service_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *ReadMessageResponse) GetProvider() string {
@@ -2052,7 +2144,7 @@ type Tool struct {
 
 func (x *Tool) Reset() {
 	*x = Tool{}
-	mi := &file_sidecall_v1_tool_service_proto_msgTypes[17]
+	mi := &file_sidecall_v1_tool_service_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2064,7 +2156,7 @@ func (x *Tool) String() string {
 func (*Tool) ProtoMessage() {}
 
 func (x *Tool) ProtoReflect() protoreflect.Message {
-	mi := &file_sidecall_v1_tool_service_proto_msgTypes[17]
+	mi := &file_sidecall_v1_tool_service_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2077,7 +2169,7 @@ func (x *Tool) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Tool.ProtoReflect.Descriptor instead.
 func (*Tool) Descriptor() ([]byte, []int) {
-	return file_sidecall_v1_tool_service_proto_rawDescGZIP(), []int{17}
+	return file_sidecall_v1_tool_service_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *Tool) GetName() string {
@@ -2154,7 +2246,7 @@ type ListToolsRequest struct {
 
 func (x *ListToolsRequest) Reset() {
 	*x = ListToolsRequest{}
-	mi := &file_sidecall_v1_tool_service_proto_msgTypes[18]
+	mi := &file_sidecall_v1_tool_service_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2166,7 +2258,7 @@ func (x *ListToolsRequest) String() string {
 func (*ListToolsRequest) ProtoMessage() {}
 
 func (x *ListToolsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_sidecall_v1_tool_service_proto_msgTypes[18]
+	mi := &file_sidecall_v1_tool_service_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2179,7 +2271,7 @@ func (x *ListToolsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListToolsRequest.ProtoReflect.Descriptor instead.
 func (*ListToolsRequest) Descriptor() ([]byte, []int) {
-	return file_sidecall_v1_tool_service_proto_rawDescGZIP(), []int{18}
+	return file_sidecall_v1_tool_service_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *ListToolsRequest) GetProfile() string {
@@ -2230,7 +2322,7 @@ type ListToolsResponse struct {
 
 func (x *ListToolsResponse) Reset() {
 	*x = ListToolsResponse{}
-	mi := &file_sidecall_v1_tool_service_proto_msgTypes[19]
+	mi := &file_sidecall_v1_tool_service_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2242,7 +2334,7 @@ func (x *ListToolsResponse) String() string {
 func (*ListToolsResponse) ProtoMessage() {}
 
 func (x *ListToolsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_sidecall_v1_tool_service_proto_msgTypes[19]
+	mi := &file_sidecall_v1_tool_service_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2255,7 +2347,7 @@ func (x *ListToolsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListToolsResponse.ProtoReflect.Descriptor instead.
 func (*ListToolsResponse) Descriptor() ([]byte, []int) {
-	return file_sidecall_v1_tool_service_proto_rawDescGZIP(), []int{19}
+	return file_sidecall_v1_tool_service_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *ListToolsResponse) GetTools() []*Tool {
@@ -2297,7 +2389,7 @@ type GetInstructionsRequest struct {
 
 func (x *GetInstructionsRequest) Reset() {
 	*x = GetInstructionsRequest{}
-	mi := &file_sidecall_v1_tool_service_proto_msgTypes[20]
+	mi := &file_sidecall_v1_tool_service_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2309,7 +2401,7 @@ func (x *GetInstructionsRequest) String() string {
 func (*GetInstructionsRequest) ProtoMessage() {}
 
 func (x *GetInstructionsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_sidecall_v1_tool_service_proto_msgTypes[20]
+	mi := &file_sidecall_v1_tool_service_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2322,7 +2414,7 @@ func (x *GetInstructionsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetInstructionsRequest.ProtoReflect.Descriptor instead.
 func (*GetInstructionsRequest) Descriptor() ([]byte, []int) {
-	return file_sidecall_v1_tool_service_proto_rawDescGZIP(), []int{20}
+	return file_sidecall_v1_tool_service_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *GetInstructionsRequest) GetProfile() string {
@@ -2347,7 +2439,7 @@ type GetInstructionsResponse struct {
 
 func (x *GetInstructionsResponse) Reset() {
 	*x = GetInstructionsResponse{}
-	mi := &file_sidecall_v1_tool_service_proto_msgTypes[21]
+	mi := &file_sidecall_v1_tool_service_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2359,7 +2451,7 @@ func (x *GetInstructionsResponse) String() string {
 func (*GetInstructionsResponse) ProtoMessage() {}
 
 func (x *GetInstructionsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_sidecall_v1_tool_service_proto_msgTypes[21]
+	mi := &file_sidecall_v1_tool_service_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2372,7 +2464,7 @@ func (x *GetInstructionsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetInstructionsResponse.ProtoReflect.Descriptor instead.
 func (*GetInstructionsResponse) Descriptor() ([]byte, []int) {
-	return file_sidecall_v1_tool_service_proto_rawDescGZIP(), []int{21}
+	return file_sidecall_v1_tool_service_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *GetInstructionsResponse) GetText() string {
@@ -2406,7 +2498,7 @@ type UnavailableBackend struct {
 
 func (x *UnavailableBackend) Reset() {
 	*x = UnavailableBackend{}
-	mi := &file_sidecall_v1_tool_service_proto_msgTypes[22]
+	mi := &file_sidecall_v1_tool_service_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2418,7 +2510,7 @@ func (x *UnavailableBackend) String() string {
 func (*UnavailableBackend) ProtoMessage() {}
 
 func (x *UnavailableBackend) ProtoReflect() protoreflect.Message {
-	mi := &file_sidecall_v1_tool_service_proto_msgTypes[22]
+	mi := &file_sidecall_v1_tool_service_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2431,7 +2523,7 @@ func (x *UnavailableBackend) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UnavailableBackend.ProtoReflect.Descriptor instead.
 func (*UnavailableBackend) Descriptor() ([]byte, []int) {
-	return file_sidecall_v1_tool_service_proto_rawDescGZIP(), []int{22}
+	return file_sidecall_v1_tool_service_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *UnavailableBackend) GetName() string {
@@ -2470,7 +2562,7 @@ type GetExecutionRequest struct {
 
 func (x *GetExecutionRequest) Reset() {
 	*x = GetExecutionRequest{}
-	mi := &file_sidecall_v1_tool_service_proto_msgTypes[23]
+	mi := &file_sidecall_v1_tool_service_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2482,7 +2574,7 @@ func (x *GetExecutionRequest) String() string {
 func (*GetExecutionRequest) ProtoMessage() {}
 
 func (x *GetExecutionRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_sidecall_v1_tool_service_proto_msgTypes[23]
+	mi := &file_sidecall_v1_tool_service_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2495,7 +2587,7 @@ func (x *GetExecutionRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetExecutionRequest.ProtoReflect.Descriptor instead.
 func (*GetExecutionRequest) Descriptor() ([]byte, []int) {
-	return file_sidecall_v1_tool_service_proto_rawDescGZIP(), []int{23}
+	return file_sidecall_v1_tool_service_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *GetExecutionRequest) GetConversationId() string {
@@ -2524,10 +2616,10 @@ type Execution struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// What is known of the call. Always set.
 	State ExecutionState `protobuf:"varint,1,opt,name=state,proto3,enum=sidecall.v1.ExecutionState" json:"state,omitempty"`
-	// When it was claimed last, by the store's clock. Unset of a record that cannot be
-	// read.
+	// When it was claimed last, or held, by the store's clock. Unset of a record that
+	// cannot be read.
 	StartedAt *timestamppb.Timestamp `protobuf:"bytes,2,opt,name=started_at,json=startedAt,proto3" json:"started_at,omitempty"`
-	// Unset while the call is claimed.
+	// Unset while the call is claimed, and of a held one that was never sent.
 	FinishedAt *timestamppb.Timestamp `protobuf:"bytes,3,opt,name=finished_at,json=finishedAt,proto3" json:"finished_at,omitempty"`
 	// Attempts made at the backend.
 	Attempts int32 `protobuf:"varint,4,opt,name=attempts,proto3" json:"attempts,omitempty"`
@@ -2540,17 +2632,19 @@ type Execution struct {
 	Effect Effect `protobuf:"varint,7,opt,name=effect,proto3,enum=sidecall.v1.Effect" json:"effect,omitempty"`
 	// How often the call has been claimed.
 	Epoch int64 `protobuf:"varint,8,opt,name=epoch,proto3" json:"epoch,omitempty"`
-	// The sidecar process that holds or held the claim.
+	// The sidecar process that holds or held the claim. Of a held call this names the hold.
 	Owner string `protobuf:"bytes,9,opt,name=owner,proto3" json:"owner,omitempty"`
-	// End of the lease of an open claim, by the store's clock.
-	LeaseUntil    *timestamppb.Timestamp `protobuf:"bytes,10,opt,name=lease_until,json=leaseUntil,proto3" json:"lease_until,omitempty"`
+	// End of the lease of an open claim, by the store's clock; of a held call, of the hold.
+	LeaseUntil *timestamppb.Timestamp `protobuf:"bytes,10,opt,name=lease_until,json=leaseUntil,proto3" json:"lease_until,omitempty"`
+	// Who has allowed the call, where a person was asked.
+	Approval      *Resolution `protobuf:"bytes,11,opt,name=approval,proto3" json:"approval,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Execution) Reset() {
 	*x = Execution{}
-	mi := &file_sidecall_v1_tool_service_proto_msgTypes[24]
+	mi := &file_sidecall_v1_tool_service_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2562,7 +2656,7 @@ func (x *Execution) String() string {
 func (*Execution) ProtoMessage() {}
 
 func (x *Execution) ProtoReflect() protoreflect.Message {
-	mi := &file_sidecall_v1_tool_service_proto_msgTypes[24]
+	mi := &file_sidecall_v1_tool_service_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2575,7 +2669,7 @@ func (x *Execution) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Execution.ProtoReflect.Descriptor instead.
 func (*Execution) Descriptor() ([]byte, []int) {
-	return file_sidecall_v1_tool_service_proto_rawDescGZIP(), []int{24}
+	return file_sidecall_v1_tool_service_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *Execution) GetState() ExecutionState {
@@ -2648,6 +2742,13 @@ func (x *Execution) GetLeaseUntil() *timestamppb.Timestamp {
 	return nil
 }
 
+func (x *Execution) GetApproval() *Resolution {
+	if x != nil {
+		return x.Approval
+	}
+	return nil
+}
+
 // ReadOutputRequest asks for a page of an output that a response had no room for.
 type ReadOutputRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -2669,7 +2770,7 @@ type ReadOutputRequest struct {
 
 func (x *ReadOutputRequest) Reset() {
 	*x = ReadOutputRequest{}
-	mi := &file_sidecall_v1_tool_service_proto_msgTypes[25]
+	mi := &file_sidecall_v1_tool_service_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2681,7 +2782,7 @@ func (x *ReadOutputRequest) String() string {
 func (*ReadOutputRequest) ProtoMessage() {}
 
 func (x *ReadOutputRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_sidecall_v1_tool_service_proto_msgTypes[25]
+	mi := &file_sidecall_v1_tool_service_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2694,7 +2795,7 @@ func (x *ReadOutputRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReadOutputRequest.ProtoReflect.Descriptor instead.
 func (*ReadOutputRequest) Descriptor() ([]byte, []int) {
-	return file_sidecall_v1_tool_service_proto_rawDescGZIP(), []int{25}
+	return file_sidecall_v1_tool_service_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *ReadOutputRequest) GetOutputRef() string {
@@ -2756,7 +2857,7 @@ type ReadOutputResponse struct {
 
 func (x *ReadOutputResponse) Reset() {
 	*x = ReadOutputResponse{}
-	mi := &file_sidecall_v1_tool_service_proto_msgTypes[26]
+	mi := &file_sidecall_v1_tool_service_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2768,7 +2869,7 @@ func (x *ReadOutputResponse) String() string {
 func (*ReadOutputResponse) ProtoMessage() {}
 
 func (x *ReadOutputResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_sidecall_v1_tool_service_proto_msgTypes[26]
+	mi := &file_sidecall_v1_tool_service_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2781,7 +2882,7 @@ func (x *ReadOutputResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReadOutputResponse.ProtoReflect.Descriptor instead.
 func (*ReadOutputResponse) Descriptor() ([]byte, []int) {
-	return file_sidecall_v1_tool_service_proto_rawDescGZIP(), []int{26}
+	return file_sidecall_v1_tool_service_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *ReadOutputResponse) GetContent() string {
@@ -2858,7 +2959,7 @@ const file_sidecall_v1_tool_service_proto_rawDesc = "" +
 	"message_id\x18\x0e \x01(\tR\tmessageId\x1a9\n" +
 	"\vLabelsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\xc3\a\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\x9f\b\n" +
 	"\x13ExecuteToolResponse\x12\x1e\n" +
 	"\vtool_use_id\x18\x01 \x01(\tR\ttoolUseId\x12.\n" +
 	"\aoutcome\x18\x02 \x01(\x0e2\x14.sidecall.v1.OutcomeR\aoutcome\x12\x18\n" +
@@ -2888,7 +2989,14 @@ const file_sidecall_v1_tool_service_proto_rawDesc = "" +
 	"\x04stop\x18\x13 \x01(\bR\x04stop\x12,\n" +
 	"\x04loop\x18\x14 \x01(\v2\x18.sidecall.v1.LoopFindingR\x04loop\x124\n" +
 	"\aearlier\x18\x15 \x01(\v2\x1a.sidecall.v1.EarlierEffectR\aearlier\x12 \n" +
-	"\vtraceparent\x18\x16 \x01(\tR\vtraceparent\"\xdf\x01\n" +
+	"\vtraceparent\x18\x16 \x01(\tR\vtraceparent\x12%\n" +
+	"\x04hold\x18\x17 \x01(\v2\x11.sidecall.v1.HoldR\x04hold\x123\n" +
+	"\bapproval\x18\x18 \x01(\v2\x17.sidecall.v1.ResolutionR\bapproval\"u\n" +
+	"\x04Hold\x12\x16\n" +
+	"\x06reason\x18\x01 \x01(\tR\x06reason\x129\n" +
+	"\n" +
+	"expires_at\x18\x02 \x01(\v2\x1a.google.protobuf.TimestampR\texpiresAt\x12\x1a\n" +
+	"\bapproved\x18\x03 \x01(\bR\bapproved\"\xdf\x01\n" +
 	"\vLoopFinding\x12,\n" +
 	"\x05level\x18\x01 \x01(\x0e2\x16.sidecall.v1.LoopLevelR\x05level\x12\x12\n" +
 	"\x04rule\x18\x02 \x01(\tR\x04rule\x12\x14\n" +
@@ -3025,7 +3133,7 @@ const file_sidecall_v1_tool_service_proto_rawDesc = "" +
 	"\x13GetExecutionRequest\x12'\n" +
 	"\x0fconversation_id\x18\x01 \x01(\tR\x0econversationId\x12\x17\n" +
 	"\aturn_id\x18\x02 \x01(\tR\x06turnId\x12\x1e\n" +
-	"\vtool_use_id\x18\x03 \x01(\tR\ttoolUseId\"\xbf\x03\n" +
+	"\vtool_use_id\x18\x03 \x01(\tR\ttoolUseId\"\xf4\x03\n" +
 	"\tExecution\x121\n" +
 	"\x05state\x18\x01 \x01(\x0e2\x1b.sidecall.v1.ExecutionStateR\x05state\x129\n" +
 	"\n" +
@@ -3040,7 +3148,8 @@ const file_sidecall_v1_tool_service_proto_rawDesc = "" +
 	"\x05owner\x18\t \x01(\tR\x05owner\x12;\n" +
 	"\vlease_until\x18\n" +
 	" \x01(\v2\x1a.google.protobuf.TimestampR\n" +
-	"leaseUntil\"\xa3\x01\n" +
+	"leaseUntil\x123\n" +
+	"\bapproval\x18\v \x01(\v2\x17.sidecall.v1.ResolutionR\bapproval\"\xa3\x01\n" +
 	"\x11ReadOutputRequest\x12\x1d\n" +
 	"\n" +
 	"output_ref\x18\x01 \x01(\tR\toutputRef\x12\x16\n" +
@@ -3085,14 +3194,15 @@ const file_sidecall_v1_tool_service_proto_rawDesc = "" +
 	"\x10EFFECT_READ_ONLY\x10\x01\x12\x15\n" +
 	"\x11EFFECT_IDEMPOTENT\x10\x02\x12\x10\n" +
 	"\fEFFECT_KEYED\x10\x03\x12\x19\n" +
-	"\x15EFFECT_NON_IDEMPOTENT\x10\x04*\xbe\x01\n" +
+	"\x15EFFECT_NON_IDEMPOTENT\x10\x04*\xd8\x01\n" +
 	"\x0eExecutionState\x12\x1f\n" +
 	"\x1bEXECUTION_STATE_UNSPECIFIED\x10\x00\x12\x1b\n" +
 	"\x17EXECUTION_STATE_CLAIMED\x10\x01\x12\x18\n" +
 	"\x14EXECUTION_STATE_DONE\x10\x02\x12\x1b\n" +
 	"\x17EXECUTION_STATE_NOT_RUN\x10\x03\x12\x1b\n" +
 	"\x17EXECUTION_STATE_UNKNOWN\x10\x04\x12\x1a\n" +
-	"\x16EXECUTION_STATE_CLOSED\x10\x052\x98\x05\n" +
+	"\x16EXECUTION_STATE_CLOSED\x10\x05\x12\x18\n" +
+	"\x14EXECUTION_STATE_HELD\x10\x062\x98\x05\n" +
 	"\vToolService\x12P\n" +
 	"\vExecuteTool\x12\x1f.sidecall.v1.ExecuteToolRequest\x1a .sidecall.v1.ExecuteToolResponse\x12S\n" +
 	"\fExecuteTools\x12 .sidecall.v1.ExecuteToolsRequest\x1a!.sidecall.v1.ExecuteToolsResponse\x12M\n" +
@@ -3118,7 +3228,7 @@ func file_sidecall_v1_tool_service_proto_rawDescGZIP() []byte {
 }
 
 var file_sidecall_v1_tool_service_proto_enumTypes = make([]protoimpl.EnumInfo, 5)
-var file_sidecall_v1_tool_service_proto_msgTypes = make([]protoimpl.MessageInfo, 29)
+var file_sidecall_v1_tool_service_proto_msgTypes = make([]protoimpl.MessageInfo, 30)
 var file_sidecall_v1_tool_service_proto_goTypes = []any{
 	(Outcome)(0),                    // 0: sidecall.v1.Outcome
 	(LoopLevel)(0),                  // 1: sidecall.v1.LoopLevel
@@ -3127,97 +3237,102 @@ var file_sidecall_v1_tool_service_proto_goTypes = []any{
 	(ExecutionState)(0),             // 4: sidecall.v1.ExecutionState
 	(*ExecuteToolRequest)(nil),      // 5: sidecall.v1.ExecuteToolRequest
 	(*ExecuteToolResponse)(nil),     // 6: sidecall.v1.ExecuteToolResponse
-	(*LoopFinding)(nil),             // 7: sidecall.v1.LoopFinding
-	(*EarlierEffect)(nil),           // 8: sidecall.v1.EarlierEffect
-	(*Resolution)(nil),              // 9: sidecall.v1.Resolution
-	(*ToolError)(nil),               // 10: sidecall.v1.ToolError
-	(*Recovery)(nil),                // 11: sidecall.v1.Recovery
-	(*ItemResult)(nil),              // 12: sidecall.v1.ItemResult
-	(*Truncation)(nil),              // 13: sidecall.v1.Truncation
-	(*Budget)(nil),                  // 14: sidecall.v1.Budget
-	(*ContentBlock)(nil),            // 15: sidecall.v1.ContentBlock
-	(*ExecuteToolsRequest)(nil),     // 16: sidecall.v1.ExecuteToolsRequest
-	(*ExecuteToolsResponse)(nil),    // 17: sidecall.v1.ExecuteToolsResponse
-	(*RunMessageRequest)(nil),       // 18: sidecall.v1.RunMessageRequest
-	(*RunMessageResponse)(nil),      // 19: sidecall.v1.RunMessageResponse
-	(*ReadMessageRequest)(nil),      // 20: sidecall.v1.ReadMessageRequest
-	(*ReadMessageResponse)(nil),     // 21: sidecall.v1.ReadMessageResponse
-	(*Tool)(nil),                    // 22: sidecall.v1.Tool
-	(*ListToolsRequest)(nil),        // 23: sidecall.v1.ListToolsRequest
-	(*ListToolsResponse)(nil),       // 24: sidecall.v1.ListToolsResponse
-	(*GetInstructionsRequest)(nil),  // 25: sidecall.v1.GetInstructionsRequest
-	(*GetInstructionsResponse)(nil), // 26: sidecall.v1.GetInstructionsResponse
-	(*UnavailableBackend)(nil),      // 27: sidecall.v1.UnavailableBackend
-	(*GetExecutionRequest)(nil),     // 28: sidecall.v1.GetExecutionRequest
-	(*Execution)(nil),               // 29: sidecall.v1.Execution
-	(*ReadOutputRequest)(nil),       // 30: sidecall.v1.ReadOutputRequest
-	(*ReadOutputResponse)(nil),      // 31: sidecall.v1.ReadOutputResponse
-	nil,                             // 32: sidecall.v1.ExecuteToolRequest.LabelsEntry
-	nil,                             // 33: sidecall.v1.Tool.AnnotationsEntry
-	(*durationpb.Duration)(nil),     // 34: google.protobuf.Duration
-	(*timestamppb.Timestamp)(nil),   // 35: google.protobuf.Timestamp
+	(*Hold)(nil),                    // 7: sidecall.v1.Hold
+	(*LoopFinding)(nil),             // 8: sidecall.v1.LoopFinding
+	(*EarlierEffect)(nil),           // 9: sidecall.v1.EarlierEffect
+	(*Resolution)(nil),              // 10: sidecall.v1.Resolution
+	(*ToolError)(nil),               // 11: sidecall.v1.ToolError
+	(*Recovery)(nil),                // 12: sidecall.v1.Recovery
+	(*ItemResult)(nil),              // 13: sidecall.v1.ItemResult
+	(*Truncation)(nil),              // 14: sidecall.v1.Truncation
+	(*Budget)(nil),                  // 15: sidecall.v1.Budget
+	(*ContentBlock)(nil),            // 16: sidecall.v1.ContentBlock
+	(*ExecuteToolsRequest)(nil),     // 17: sidecall.v1.ExecuteToolsRequest
+	(*ExecuteToolsResponse)(nil),    // 18: sidecall.v1.ExecuteToolsResponse
+	(*RunMessageRequest)(nil),       // 19: sidecall.v1.RunMessageRequest
+	(*RunMessageResponse)(nil),      // 20: sidecall.v1.RunMessageResponse
+	(*ReadMessageRequest)(nil),      // 21: sidecall.v1.ReadMessageRequest
+	(*ReadMessageResponse)(nil),     // 22: sidecall.v1.ReadMessageResponse
+	(*Tool)(nil),                    // 23: sidecall.v1.Tool
+	(*ListToolsRequest)(nil),        // 24: sidecall.v1.ListToolsRequest
+	(*ListToolsResponse)(nil),       // 25: sidecall.v1.ListToolsResponse
+	(*GetInstructionsRequest)(nil),  // 26: sidecall.v1.GetInstructionsRequest
+	(*GetInstructionsResponse)(nil), // 27: sidecall.v1.GetInstructionsResponse
+	(*UnavailableBackend)(nil),      // 28: sidecall.v1.UnavailableBackend
+	(*GetExecutionRequest)(nil),     // 29: sidecall.v1.GetExecutionRequest
+	(*Execution)(nil),               // 30: sidecall.v1.Execution
+	(*ReadOutputRequest)(nil),       // 31: sidecall.v1.ReadOutputRequest
+	(*ReadOutputResponse)(nil),      // 32: sidecall.v1.ReadOutputResponse
+	nil,                             // 33: sidecall.v1.ExecuteToolRequest.LabelsEntry
+	nil,                             // 34: sidecall.v1.Tool.AnnotationsEntry
+	(*durationpb.Duration)(nil),     // 35: google.protobuf.Duration
+	(*timestamppb.Timestamp)(nil),   // 36: google.protobuf.Timestamp
 }
 var file_sidecall_v1_tool_service_proto_depIdxs = []int32{
-	34, // 0: sidecall.v1.ExecuteToolRequest.timeout:type_name -> google.protobuf.Duration
-	32, // 1: sidecall.v1.ExecuteToolRequest.labels:type_name -> sidecall.v1.ExecuteToolRequest.LabelsEntry
+	35, // 0: sidecall.v1.ExecuteToolRequest.timeout:type_name -> google.protobuf.Duration
+	33, // 1: sidecall.v1.ExecuteToolRequest.labels:type_name -> sidecall.v1.ExecuteToolRequest.LabelsEntry
 	0,  // 2: sidecall.v1.ExecuteToolResponse.outcome:type_name -> sidecall.v1.Outcome
-	10, // 3: sidecall.v1.ExecuteToolResponse.error:type_name -> sidecall.v1.ToolError
-	10, // 4: sidecall.v1.ExecuteToolResponse.violations:type_name -> sidecall.v1.ToolError
-	11, // 5: sidecall.v1.ExecuteToolResponse.recovery:type_name -> sidecall.v1.Recovery
-	12, // 6: sidecall.v1.ExecuteToolResponse.items:type_name -> sidecall.v1.ItemResult
-	13, // 7: sidecall.v1.ExecuteToolResponse.truncation:type_name -> sidecall.v1.Truncation
-	14, // 8: sidecall.v1.ExecuteToolResponse.budget:type_name -> sidecall.v1.Budget
-	34, // 9: sidecall.v1.ExecuteToolResponse.duration:type_name -> google.protobuf.Duration
-	15, // 10: sidecall.v1.ExecuteToolResponse.blocks:type_name -> sidecall.v1.ContentBlock
-	9,  // 11: sidecall.v1.ExecuteToolResponse.resolution:type_name -> sidecall.v1.Resolution
-	7,  // 12: sidecall.v1.ExecuteToolResponse.loop:type_name -> sidecall.v1.LoopFinding
-	8,  // 13: sidecall.v1.ExecuteToolResponse.earlier:type_name -> sidecall.v1.EarlierEffect
-	1,  // 14: sidecall.v1.LoopFinding.level:type_name -> sidecall.v1.LoopLevel
-	35, // 15: sidecall.v1.LoopFinding.since:type_name -> google.protobuf.Timestamp
-	35, // 16: sidecall.v1.EarlierEffect.finished_at:type_name -> google.protobuf.Timestamp
-	4,  // 17: sidecall.v1.EarlierEffect.state:type_name -> sidecall.v1.ExecutionState
-	35, // 18: sidecall.v1.Resolution.at:type_name -> google.protobuf.Timestamp
-	4,  // 19: sidecall.v1.Resolution.state:type_name -> sidecall.v1.ExecutionState
-	2,  // 20: sidecall.v1.Recovery.class:type_name -> sidecall.v1.RecoveryClass
-	34, // 21: sidecall.v1.Recovery.retry_after:type_name -> google.protobuf.Duration
-	10, // 22: sidecall.v1.ItemResult.error:type_name -> sidecall.v1.ToolError
-	35, // 23: sidecall.v1.Budget.deadline:type_name -> google.protobuf.Timestamp
-	5,  // 24: sidecall.v1.ExecuteToolsRequest.calls:type_name -> sidecall.v1.ExecuteToolRequest
-	6,  // 25: sidecall.v1.ExecuteToolsResponse.results:type_name -> sidecall.v1.ExecuteToolResponse
-	5,  // 26: sidecall.v1.RunMessageRequest.shared:type_name -> sidecall.v1.ExecuteToolRequest
-	6,  // 27: sidecall.v1.RunMessageResponse.results:type_name -> sidecall.v1.ExecuteToolResponse
-	3,  // 28: sidecall.v1.Tool.effect:type_name -> sidecall.v1.Effect
-	33, // 29: sidecall.v1.Tool.annotations:type_name -> sidecall.v1.Tool.AnnotationsEntry
-	22, // 30: sidecall.v1.ListToolsResponse.tools:type_name -> sidecall.v1.Tool
-	27, // 31: sidecall.v1.ListToolsResponse.unavailable_backends:type_name -> sidecall.v1.UnavailableBackend
-	27, // 32: sidecall.v1.GetInstructionsResponse.unavailable_backends:type_name -> sidecall.v1.UnavailableBackend
-	4,  // 33: sidecall.v1.Execution.state:type_name -> sidecall.v1.ExecutionState
-	35, // 34: sidecall.v1.Execution.started_at:type_name -> google.protobuf.Timestamp
-	35, // 35: sidecall.v1.Execution.finished_at:type_name -> google.protobuf.Timestamp
-	6,  // 36: sidecall.v1.Execution.result:type_name -> sidecall.v1.ExecuteToolResponse
-	3,  // 37: sidecall.v1.Execution.effect:type_name -> sidecall.v1.Effect
-	35, // 38: sidecall.v1.Execution.lease_until:type_name -> google.protobuf.Timestamp
-	5,  // 39: sidecall.v1.ToolService.ExecuteTool:input_type -> sidecall.v1.ExecuteToolRequest
-	16, // 40: sidecall.v1.ToolService.ExecuteTools:input_type -> sidecall.v1.ExecuteToolsRequest
-	18, // 41: sidecall.v1.ToolService.RunMessage:input_type -> sidecall.v1.RunMessageRequest
-	20, // 42: sidecall.v1.ToolService.ReadMessage:input_type -> sidecall.v1.ReadMessageRequest
-	23, // 43: sidecall.v1.ToolService.ListTools:input_type -> sidecall.v1.ListToolsRequest
-	25, // 44: sidecall.v1.ToolService.GetInstructions:input_type -> sidecall.v1.GetInstructionsRequest
-	28, // 45: sidecall.v1.ToolService.GetExecution:input_type -> sidecall.v1.GetExecutionRequest
-	30, // 46: sidecall.v1.ToolService.ReadOutput:input_type -> sidecall.v1.ReadOutputRequest
-	6,  // 47: sidecall.v1.ToolService.ExecuteTool:output_type -> sidecall.v1.ExecuteToolResponse
-	17, // 48: sidecall.v1.ToolService.ExecuteTools:output_type -> sidecall.v1.ExecuteToolsResponse
-	19, // 49: sidecall.v1.ToolService.RunMessage:output_type -> sidecall.v1.RunMessageResponse
-	21, // 50: sidecall.v1.ToolService.ReadMessage:output_type -> sidecall.v1.ReadMessageResponse
-	24, // 51: sidecall.v1.ToolService.ListTools:output_type -> sidecall.v1.ListToolsResponse
-	26, // 52: sidecall.v1.ToolService.GetInstructions:output_type -> sidecall.v1.GetInstructionsResponse
-	29, // 53: sidecall.v1.ToolService.GetExecution:output_type -> sidecall.v1.Execution
-	31, // 54: sidecall.v1.ToolService.ReadOutput:output_type -> sidecall.v1.ReadOutputResponse
-	47, // [47:55] is the sub-list for method output_type
-	39, // [39:47] is the sub-list for method input_type
-	39, // [39:39] is the sub-list for extension type_name
-	39, // [39:39] is the sub-list for extension extendee
-	0,  // [0:39] is the sub-list for field type_name
+	11, // 3: sidecall.v1.ExecuteToolResponse.error:type_name -> sidecall.v1.ToolError
+	11, // 4: sidecall.v1.ExecuteToolResponse.violations:type_name -> sidecall.v1.ToolError
+	12, // 5: sidecall.v1.ExecuteToolResponse.recovery:type_name -> sidecall.v1.Recovery
+	13, // 6: sidecall.v1.ExecuteToolResponse.items:type_name -> sidecall.v1.ItemResult
+	14, // 7: sidecall.v1.ExecuteToolResponse.truncation:type_name -> sidecall.v1.Truncation
+	15, // 8: sidecall.v1.ExecuteToolResponse.budget:type_name -> sidecall.v1.Budget
+	35, // 9: sidecall.v1.ExecuteToolResponse.duration:type_name -> google.protobuf.Duration
+	16, // 10: sidecall.v1.ExecuteToolResponse.blocks:type_name -> sidecall.v1.ContentBlock
+	10, // 11: sidecall.v1.ExecuteToolResponse.resolution:type_name -> sidecall.v1.Resolution
+	8,  // 12: sidecall.v1.ExecuteToolResponse.loop:type_name -> sidecall.v1.LoopFinding
+	9,  // 13: sidecall.v1.ExecuteToolResponse.earlier:type_name -> sidecall.v1.EarlierEffect
+	7,  // 14: sidecall.v1.ExecuteToolResponse.hold:type_name -> sidecall.v1.Hold
+	10, // 15: sidecall.v1.ExecuteToolResponse.approval:type_name -> sidecall.v1.Resolution
+	36, // 16: sidecall.v1.Hold.expires_at:type_name -> google.protobuf.Timestamp
+	1,  // 17: sidecall.v1.LoopFinding.level:type_name -> sidecall.v1.LoopLevel
+	36, // 18: sidecall.v1.LoopFinding.since:type_name -> google.protobuf.Timestamp
+	36, // 19: sidecall.v1.EarlierEffect.finished_at:type_name -> google.protobuf.Timestamp
+	4,  // 20: sidecall.v1.EarlierEffect.state:type_name -> sidecall.v1.ExecutionState
+	36, // 21: sidecall.v1.Resolution.at:type_name -> google.protobuf.Timestamp
+	4,  // 22: sidecall.v1.Resolution.state:type_name -> sidecall.v1.ExecutionState
+	2,  // 23: sidecall.v1.Recovery.class:type_name -> sidecall.v1.RecoveryClass
+	35, // 24: sidecall.v1.Recovery.retry_after:type_name -> google.protobuf.Duration
+	11, // 25: sidecall.v1.ItemResult.error:type_name -> sidecall.v1.ToolError
+	36, // 26: sidecall.v1.Budget.deadline:type_name -> google.protobuf.Timestamp
+	5,  // 27: sidecall.v1.ExecuteToolsRequest.calls:type_name -> sidecall.v1.ExecuteToolRequest
+	6,  // 28: sidecall.v1.ExecuteToolsResponse.results:type_name -> sidecall.v1.ExecuteToolResponse
+	5,  // 29: sidecall.v1.RunMessageRequest.shared:type_name -> sidecall.v1.ExecuteToolRequest
+	6,  // 30: sidecall.v1.RunMessageResponse.results:type_name -> sidecall.v1.ExecuteToolResponse
+	3,  // 31: sidecall.v1.Tool.effect:type_name -> sidecall.v1.Effect
+	34, // 32: sidecall.v1.Tool.annotations:type_name -> sidecall.v1.Tool.AnnotationsEntry
+	23, // 33: sidecall.v1.ListToolsResponse.tools:type_name -> sidecall.v1.Tool
+	28, // 34: sidecall.v1.ListToolsResponse.unavailable_backends:type_name -> sidecall.v1.UnavailableBackend
+	28, // 35: sidecall.v1.GetInstructionsResponse.unavailable_backends:type_name -> sidecall.v1.UnavailableBackend
+	4,  // 36: sidecall.v1.Execution.state:type_name -> sidecall.v1.ExecutionState
+	36, // 37: sidecall.v1.Execution.started_at:type_name -> google.protobuf.Timestamp
+	36, // 38: sidecall.v1.Execution.finished_at:type_name -> google.protobuf.Timestamp
+	6,  // 39: sidecall.v1.Execution.result:type_name -> sidecall.v1.ExecuteToolResponse
+	3,  // 40: sidecall.v1.Execution.effect:type_name -> sidecall.v1.Effect
+	36, // 41: sidecall.v1.Execution.lease_until:type_name -> google.protobuf.Timestamp
+	10, // 42: sidecall.v1.Execution.approval:type_name -> sidecall.v1.Resolution
+	5,  // 43: sidecall.v1.ToolService.ExecuteTool:input_type -> sidecall.v1.ExecuteToolRequest
+	17, // 44: sidecall.v1.ToolService.ExecuteTools:input_type -> sidecall.v1.ExecuteToolsRequest
+	19, // 45: sidecall.v1.ToolService.RunMessage:input_type -> sidecall.v1.RunMessageRequest
+	21, // 46: sidecall.v1.ToolService.ReadMessage:input_type -> sidecall.v1.ReadMessageRequest
+	24, // 47: sidecall.v1.ToolService.ListTools:input_type -> sidecall.v1.ListToolsRequest
+	26, // 48: sidecall.v1.ToolService.GetInstructions:input_type -> sidecall.v1.GetInstructionsRequest
+	29, // 49: sidecall.v1.ToolService.GetExecution:input_type -> sidecall.v1.GetExecutionRequest
+	31, // 50: sidecall.v1.ToolService.ReadOutput:input_type -> sidecall.v1.ReadOutputRequest
+	6,  // 51: sidecall.v1.ToolService.ExecuteTool:output_type -> sidecall.v1.ExecuteToolResponse
+	18, // 52: sidecall.v1.ToolService.ExecuteTools:output_type -> sidecall.v1.ExecuteToolsResponse
+	20, // 53: sidecall.v1.ToolService.RunMessage:output_type -> sidecall.v1.RunMessageResponse
+	22, // 54: sidecall.v1.ToolService.ReadMessage:output_type -> sidecall.v1.ReadMessageResponse
+	25, // 55: sidecall.v1.ToolService.ListTools:output_type -> sidecall.v1.ListToolsResponse
+	27, // 56: sidecall.v1.ToolService.GetInstructions:output_type -> sidecall.v1.GetInstructionsResponse
+	30, // 57: sidecall.v1.ToolService.GetExecution:output_type -> sidecall.v1.Execution
+	32, // 58: sidecall.v1.ToolService.ReadOutput:output_type -> sidecall.v1.ReadOutputResponse
+	51, // [51:59] is the sub-list for method output_type
+	43, // [43:51] is the sub-list for method input_type
+	43, // [43:43] is the sub-list for extension type_name
+	43, // [43:43] is the sub-list for extension extendee
+	0,  // [0:43] is the sub-list for field type_name
 }
 
 func init() { file_sidecall_v1_tool_service_proto_init() }
@@ -3231,7 +3346,7 @@ func file_sidecall_v1_tool_service_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_sidecall_v1_tool_service_proto_rawDesc), len(file_sidecall_v1_tool_service_proto_rawDesc)),
 			NumEnums:      5,
-			NumMessages:   29,
+			NumMessages:   30,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -79,16 +79,29 @@ func TestMisspeltFailpoint(t *testing.T) {
 	}
 }
 
-// A plain call comes by every failpoint; those of the renewal, when it is slow.
+// A plain call comes by every failpoint; those of the renewal, when it is slow, and those of a
+// decision, when a person is asked first.
 func TestEveryFailpointIsReached(t *testing.T) {
 	t.Parallel()
 	w, tally := startWorld(t), newTally()
 	names := failpoint.Names()
 	workers(t, len(names), func(t *testing.T, i int) {
-		s := harness.New(t, w.config(embeddedStore, shortLease))
-		s.Fail(string(names[i]) + "=sleep(0)")
-		s.Run()
 		id := string(names[i])
+		config := w.config(embeddedStore, shortLease)
+		if strings.HasPrefix(id, "decision.") {
+			config = w.approving(embeddedStore)
+		}
+		s := harness.New(t, config)
+		s.Fail(id + "=sleep(0)")
+		s.Run()
+		if strings.HasPrefix(id, "decision.") {
+			if res, err := send(t, s, act, id); err != nil || res.GetHold() == nil {
+				t.Errorf("%s: %v, %v", id, res, err)
+			}
+			if err := approve(t, s, id); err != nil {
+				t.Errorf("%s: %v", id, err)
+			}
+		}
 		said := fmt.Sprintf("failpoint %s: sleep at hit 1\n", names[i])
 		var call errgroup.Group
 		held := w.hold(id)

@@ -90,11 +90,13 @@ func (c *Client) choose() Operation {
 		return c.renew(key, c.claim[key].Owner, c.claim[key].Epoch)
 	case n < 86:
 		return c.renew(key, c.anyOwner(), c.anyEpoch())
-	case n < 92:
+	case n < 90:
 		return c.resolve(key)
 	case n < 94:
+		return c.decide(key)
+	case n < 95:
 		return c.restore(key)
-	case n < 96:
+	case n < 97:
 		return c.close(key)
 	default:
 		return Operation{Kind: Lookup, Key: key}
@@ -104,8 +106,10 @@ func (c *Client) choose() Operation {
 func (c *Client) chooseHolding(key int) Operation {
 	mine := c.claim[key]
 	switch n := c.random.IntN(100); {
-	case n < 50:
+	case n < 42:
 		return c.settle(key, mine.Owner, mine.Epoch)
+	case n < 50:
+		return c.ask(c.settle(key, mine.Owner, mine.Epoch))
 	case n < 68:
 		return c.renew(key, mine.Owner, mine.Epoch)
 	case n < 76:
@@ -137,6 +141,7 @@ func (c *Client) admit(key int) Operation {
 		op.Content = byte(1 + c.random.IntN(contents-1))
 	}
 	op.Lease = min(op.Lease, op.Retention)
+	c.hold(&op)
 	return op
 }
 
@@ -148,7 +153,7 @@ func (c *Client) again(key int) Operation {
 	}
 	return Operation{
 		Kind: Admit, Key: key, Owner: last.Owner, Effect: last.Effect, Content: last.Content,
-		Lease: last.Lease, Retention: last.Retention,
+		Lease: last.Lease, Retention: last.Retention, Hold: last.Hold, Standing: last.Standing,
 	}
 }
 
@@ -298,14 +303,14 @@ func (o *Operation) ask(ctx context.Context, store dedupe.Store, plan Plan) (err
 		var a dedupe.Admission
 		a, err = store.Admit(ctx, dedupe.Request{
 			Key: key, Tool: toolOf(o.Content), Effect: o.Effect, Fingerprint: fingerprintOf(o.Content),
-			Owner: o.Owner, Lease: o.Lease, Retention: o.Retention,
+			Owner: o.Owner, Lease: o.Lease, Retention: o.Retention, Hold: o.asks(),
 		})
 		o.Verdict, o.Record = a.Verdict, told(a.Record)
 	case Settle:
 		var v dedupe.SettleVerdict
 		v, err = store.Settle(ctx, dedupe.Settlement{
 			Key: key, Owner: o.Owner, Epoch: o.Epoch, State: o.To, Attempts: o.Attempts, Result: []byte(o.Result),
-			Retention: o.Retention, Resolves: o.Resolves,
+			Retention: o.Retention, Resolves: o.Resolves, HoldFor: o.Hold, Approval: []byte(o.Approval),
 		})
 		o.OK = v == dedupe.Settled
 	case Renew:
@@ -383,6 +388,11 @@ const (
 	SawReopened   = "reopened"
 	SawRestored   = "restorations"
 	SawClosed     = "closed calls"
+	SawHeld       = "holds"
+	SawApproved   = "approvals"
+	SawDenied     = "denials"
+	SawAllowed    = "claims of what was approved"
+	SawAsked      = "claims settled as held"
 	SawSucceeded  = "decided under a predecessor's lease"
 )
 
@@ -390,7 +400,7 @@ const (
 var Needed = []string{
 	SawWon, SawNextEpoch, SawReentry, SawReplay, SawInFlight, SawUnknown, SawMismatch, SawSettled, SawResolved,
 	SawSuperseded, SawRenewed, SawRefused, SawUnheard, SawForgotten, SawLost, SawLate,
-	SawRestored, SawSucceeded, SawClosed,
+	SawRestored, SawSucceeded, SawClosed, SawHeld, SawApproved, SawDenied, SawAllowed, SawAsked,
 }
 
 // Missing returns what of the names was never seen.
@@ -419,7 +429,7 @@ func (c Coverage) Note(op *Operation, p Plan) {
 		if p.Retention < time.Hour && op.Seq > 0 && op.Record.State == dedupe.Absent {
 			c[SawForgotten]++
 		}
-		if s := op.Record.State; op.Record.Finished != 0 && (s == dedupe.Unknown || s == dedupe.NotRun) && op.Record.Attempts == 0 {
+		if s := op.Record.State; op.Record.Finished != 0 && (s == dedupe.Unknown || s == dedupe.NotRun && op.Record.Epoch > 0) && op.Record.Attempts == 0 {
 			c[SawLost]++
 		}
 	case op.Kind == Renew && op.OK:
@@ -434,6 +444,12 @@ func (c Coverage) Note(op *Operation, p Plan) {
 		c[SawRefused]++
 	case !op.OK:
 		c[SawSuperseded]++
+	case op.To == dedupe.Held && op.Resolves:
+		c[SawApproved]++
+	case op.To == dedupe.Held:
+		c[SawAsked]++
+	case op.Resolves && op.Attempts == 0:
+		c[SawDenied]++
 	case op.Resolves:
 		c[SawResolved]++
 	default:
@@ -443,7 +459,7 @@ func (c Coverage) Note(op *Operation, p Plan) {
 
 var verdictsSeen = map[dedupe.Verdict]string{
 	dedupe.Won: SawWon, dedupe.Replay: SawReplay, dedupe.InFlight: SawInFlight,
-	dedupe.OutcomeUnknown: SawUnknown, dedupe.Mismatch: SawMismatch,
+	dedupe.OutcomeUnknown: SawUnknown, dedupe.Mismatch: SawMismatch, dedupe.AwaitsApproval: SawHeld,
 }
 
 func (c Coverage) noteAdmit(op *Operation) {
@@ -453,6 +469,8 @@ func (c Coverage) noteAdmit(op *Operation) {
 		c[SawSucceeded]++ // nobody's lease can have run out
 	}
 	switch {
+	case op.Verdict == dedupe.Won && r.Approval != "":
+		c[SawAllowed]++
 	case op.Verdict == dedupe.Won && r.Epoch > 1:
 		c[SawNextEpoch]++
 	case op.Verdict == dedupe.OutcomeUnknown && r.Attempts == 0:

@@ -24,9 +24,18 @@
 //	NOT_RUN, effect may repeat, sent        admit as non_idempotent  unknown, UNKNOWN, non_idempotent
 //	or of a later epoch than the first
 //	UNKNOWN                                 admit                    unknown, record unchanged
+//	HELD                                    admit by its owner       awaits approval, record unchanged
+//	HELD, approved                          admit by another         won, epoch+1
+//	HELD                                    admit that asks          awaits approval, record unchanged
+//	HELD, over, approved or not             admit that asks          held anew: as asked for, same epoch
+//	HELD                                    admit that does not ask  won, epoch+1
+//	HELD, over                              admit that keeps a hold  won, epoch+1
+//	HELD                                    approve, owner+epoch     HELD, approved, until as long from now
+//	HELD                                    deny, owner+epoch        DONE
+//	HELD, over                              approve, deny            refused, record unchanged
 //	DONE                                    admit                    replay, the result byte for byte
 //	CLAIMED                                 renew by owner+epoch     lease from now, out or not
-//	CLAIMED                                 settle by owner+epoch    DONE, NOT_RUN; UNKNOWN if non_idempotent
+//	CLAIMED                                 settle by owner+epoch    DONE, NOT_RUN, HELD; UNKNOWN if non_idempotent
 //	UNKNOWN, NOT_RUN²                       settle by owner+epoch    DONE
 //	UNKNOWN, or CLAIMED with its lease
 //	out and non_idempotent                  resolve, owner+epoch     DONE, NOT_RUN
@@ -44,6 +53,10 @@
 // its owner, and is stored anew. ⁴ even when its retention is over and
 // nobody saw it any more: remembering longer breaks no promise. Epoch 0 stands
 // for any epoch in a settlement as NOT_RUN.
+//
+// Wherever it says won, an admit that asks is told to await an approval, and the record is HELD, at
+// the same epoch, unless the call was approved: a claim keeps that, and what it becomes. A hold that
+// is over is told as NOT_RUN. What counts of HELD for attempts before it is as of NOT_RUN.
 //
 // Hence: DONE never changes; an epoch has one owner, and each claim adds one to
 // it; a running lease is never taken but by a later incarnation of its owner; an
@@ -101,6 +114,8 @@ type state struct {
 	effect   tool.Effect
 	attempts int
 	result   string
+	approval string
+	ttl      time.Duration // of a hold
 
 	started, finished, lease span
 
@@ -214,7 +229,7 @@ func (s state) tells(r Record) (state, bool) {
 		return s, r == Record{}
 	}
 	if r.State != s.kind || r.Epoch != s.epoch || r.Owner != s.owner || r.Content != s.content ||
-		r.Effect != s.effect || r.Attempts != s.attempts || r.Result != s.result {
+		r.Effect != s.effect || r.Attempts != s.attempts || r.Result != s.result || r.Approval != s.approval {
 		return s, false
 	}
 	s.started = s.started.and(exactly(r.Started))
@@ -227,6 +242,6 @@ func (s state) tells(r Record) (state, bool) {
 func (s state) String() string {
 	return Record{
 		State: s.kind, Epoch: s.epoch, Owner: s.owner, Content: s.content, Effect: s.effect, Attempts: s.attempts,
-		Result: s.result, Started: s.started.from, Finished: s.finished.from, Lease: s.lease.from,
+		Result: s.result, Approval: s.approval, Started: s.started.from, Finished: s.finished.from, Lease: s.lease.from,
 	}.String()
 }

@@ -71,6 +71,30 @@ func (s *script) claim(owner string, epoch int64, effect tool.Effect, lease time
 	return Record{State: dedupe.Claimed, Epoch: epoch, Owner: owner, Effect: effect, Started: ms(now), Lease: ms(now) + int64(lease)}
 }
 
+// asks is an admit that has a person asked first.
+func (s *script) asks(owner string, how time.Duration, v dedupe.Verdict, r Record) *script {
+	return s.admit(owner, once, time.Hour, v, r).last(func(o *Operation) { o.Hold = how })
+}
+
+// allow is a person's approval of the hold of alice.
+func (s *script) allow(ok bool) *script {
+	return s.resolve("alice", 0, dedupe.Held, ok).last(func(o *Operation) { o.Approval = "ada" })
+}
+
+// held begins a script with a hold of alice's.
+func held(how time.Duration) (*script, Record) {
+	s := &script{now: 1000}
+	r := Record{State: dedupe.Held, Owner: "alice", Effect: once, Started: ms(1000), Lease: ms(1000) + int64(how), Result: asked}
+	return s.asks("alice", how, dedupe.AwaitsApproval, r), r
+}
+
+// allowed is a claim of what was approved, at the script's next instant.
+func (s *script) allowed(owner string) Record {
+	r := s.claim(owner, 1, once, time.Hour)
+	r.Approval = "ada"
+	return r
+}
+
 func ended(r Record, as dedupe.State, at int64, result string) Record {
 	r.State, r.Finished, r.Lease, r.Result = as, ms(at), 0, result
 	return r
@@ -156,6 +180,32 @@ func TestAllowed(t *testing.T) {
 			s.admit("bob", once, time.Hour, dedupe.OutcomeUnknown, r).resolve("alice", 1, dedupe.NotRun, true)
 			return s.admit("bob", once, time.Hour, dedupe.Won, s.claim("bob", 2, once, time.Hour))
 		}(),
+		"a held call that is approved": func() *script {
+			s, r := held(time.Hour)
+			s.asks("bob", time.Hour, dedupe.AwaitsApproval, r).allow(true)
+			r.Approval, r.Lease = "ada", ms(s.now-1)+int64(time.Hour)
+			s.lookup(r).asks("alice", time.Hour, dedupe.AwaitsApproval, r)
+			return s.asks("bob", time.Hour, dedupe.Won, s.allowed("bob")).allow(false)
+		}(),
+		"a held call that is denied": func() *script {
+			s, r := held(time.Hour)
+			s.resolve("alice", 0, dedupe.Done, true)
+			return s.asks("bob", time.Hour, dedupe.Replay, ended(r, dedupe.Done, s.now-1, ""))
+		}(),
+		"a hold that is over": func() *script {
+			s, r := held(brief5)
+			s.wait(20).lookup(ended(r, dedupe.NotRun, 1005, "")).allow(false)
+			again := r
+			again.Owner, again.Started, again.Lease = "bob", ms(s.now), ms(s.now)+int64(time.Hour)
+			return s.asks("bob", time.Hour, dedupe.AwaitsApproval, again)
+		}(),
+		"a claim that is held": func() *script {
+			s, r := claimed(once, time.Hour)
+			r.State, r.Started, r.Lease, r.Result = dedupe.Held, ms(s.now), ms(s.now)+int64(time.Minute), asked
+			s.settle("alice", 1, dedupe.Held, asked, true).last(func(o *Operation) { o.Hold = time.Minute })
+			s.asks("bob", time.Hour, dedupe.AwaitsApproval, r).last(func(o *Operation) { o.Standing = true })
+			return s.admit("bob", once, time.Hour, dedupe.Won, s.claim("bob", 2, once, time.Hour))
+		}(),
 		"a forgotten call": func() *script {
 			s, _ := claimed(once, brief5)
 			s.last(func(o *Operation) { o.Retention = 10 * time.Millisecond }).wait(30)
@@ -196,6 +246,46 @@ func TestRefused(t *testing.T) {
 			s, _ := claimed(once, brief5)
 			s.wait(20)
 			return s.admit("bob", once, time.Hour, dedupe.Won, s.claim("bob", 2, once, time.Hour))
+		}(),
+		"a held call runs unasked": func() *script {
+			s, _ := held(time.Hour)
+			return s.asks("bob", time.Hour, dedupe.Won, s.claim("bob", 1, once, time.Hour))
+		}(),
+		"a call that asks runs unasked": func() *script {
+			s := &script{now: 1000}
+			return s.asks("bob", time.Hour, dedupe.Won, s.claim("bob", 1, once, time.Hour))
+		}(),
+		"a hold that is over is approved": func() *script {
+			s, _ := held(brief5)
+			return s.wait(20).allow(true)
+		}(),
+		"an approval that is over counts": func() *script {
+			s, _ := held(brief5)
+			s.allow(true).wait(20)
+			return s.asks("bob", time.Hour, dedupe.Won, s.allowed("bob"))
+		}(),
+		"an approval is lost": func() *script {
+			s, r := held(time.Hour)
+			return s.allow(true).asks("bob", time.Hour, dedupe.AwaitsApproval, r)
+		}(),
+		"it is forgotten who has approved": func() *script {
+			s, _ := held(time.Hour)
+			s.allow(true)
+			return s.asks("bob", time.Hour, dedupe.Won, s.claim("bob", 1, once, time.Hour))
+		}(),
+		"other arguments than were approved run": func() *script {
+			s, _ := held(time.Hour)
+			s.allow(true)
+			return s.asks("bob", time.Hour, dedupe.Won, s.allowed("bob")).last(func(o *Operation) { o.Content, o.Record.Content = 1, 1 })
+		}(),
+		"what was denied runs": func() *script {
+			s, _ := held(time.Hour)
+			s.resolve("alice", 0, dedupe.Done, true)
+			return s.asks("bob", time.Hour, dedupe.Won, s.claim("bob", 1, once, time.Hour))
+		}(),
+		"another hold than was seen is approved": func() *script {
+			s, _ := held(time.Hour)
+			return s.allow(true).last(func(o *Operation) { o.Owner = "bob" })
 		}(),
 		"an epoch has two owners": func() *script {
 			s, _ := claimed(repeat, brief5)

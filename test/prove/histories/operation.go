@@ -51,6 +51,11 @@ type Operation struct {
 	Epoch    int64
 	To       dedupe.State // of a Settle
 	Resolves bool
+	// Hold is for how long an Admit, or a Settle by the owner, has a person asked; 0 for not at
+	// all. Standing: only what is held already. Approval is what a person says who allows it.
+	Hold     time.Duration
+	Standing bool
+	Approval string
 	Attempts int
 	Result   string
 	// Started is when a claim that is restored was made, or a call that is closed was looked
@@ -81,13 +86,14 @@ type Record struct {
 	Started, Finished, Lease int64
 	Attempts                 int
 	Result                   string
+	Approval                 string
 }
 
 // told converts what a store answers.
 func told(r dedupe.Record) Record {
 	out := Record{
 		State: r.State, Epoch: r.Epoch, Owner: r.Owner, Effect: r.Effect, Attempts: r.Attempts, Result: string(r.Result),
-		Started: instant(r.StartedAt), Finished: instant(r.FinishedAt), Lease: instant(r.LeaseUntil),
+		Started: instant(r.StartedAt), Finished: instant(r.FinishedAt), Lease: instant(r.LeaseUntil), Approval: string(r.Approval),
 	}
 	if r.State != dedupe.Absent {
 		out.Content = contentOf(r.Tool, r.Fingerprint)
@@ -126,13 +132,13 @@ func (o *Operation) String() string {
 	var b strings.Builder
 	switch o.Kind {
 	case Admit:
-		fmt.Fprintf(&b, "admit %s content=%d %v lease=%v", o.Owner, o.Content, o.Effect, o.Lease)
+		fmt.Fprintf(&b, "admit %s content=%d %v lease=%v hold=%v standing=%v", o.Owner, o.Content, o.Effect, o.Lease, o.Hold, o.Standing)
 	case Settle:
 		word := "settle"
 		if o.Resolves {
 			word = "resolve"
 		}
-		fmt.Fprintf(&b, "%s %s@%d %v %q", word, o.Owner, o.Epoch, o.To, o.Result)
+		fmt.Fprintf(&b, "%s %s@%d %v %q hold=%v %q", word, o.Owner, o.Epoch, o.To, o.Result, o.Hold, o.Approval)
 	case Renew:
 		fmt.Fprintf(&b, "renew %s@%d %v lease=%v", o.Owner, o.Epoch, o.Effect, o.Lease)
 	case Close:
@@ -175,8 +181,8 @@ func (r Record) String() string {
 	if r.State == dedupe.Absent {
 		return "absent"
 	}
-	return fmt.Sprintf("{%v %s@%d content=%d %v started=%s finished=%s lease=%s attempts=%d %q}",
-		r.State, r.Owner, r.Epoch, r.Content, r.Effect, brief(r.Started), brief(r.Finished), brief(r.Lease), r.Attempts, r.Result)
+	return fmt.Sprintf("{%v %s@%d content=%d %v started=%s finished=%s lease=%s attempts=%d %q %q}",
+		r.State, r.Owner, r.Epoch, r.Content, r.Effect, brief(r.Started), brief(r.Finished), brief(r.Lease), r.Attempts, r.Result, r.Approval)
 }
 
 func brief(ns int64) string {

@@ -1,6 +1,7 @@
 package histories
 
 import (
+	"cmp"
 	"time"
 
 	"github.com/sidecall/sidecall/dedupe"
@@ -16,6 +17,8 @@ type outcome struct {
 	now     span
 	// What of next begins now.
 	starts, leases, finishes bool
+	// lasts is how long a hold lasts that begins now; 0 where it is a lease.
+	lasts time.Duration
 	// changes says that the record is stored anew, for retention from now.
 	changes   bool
 	retention time.Duration
@@ -58,7 +61,7 @@ func (o outcome) tellsNow(op timed) (state, span, bool) {
 	}
 	if o.leases {
 		next.lease = exactly(r.Lease)
-		now = now.and(next.lease.plus(-op.Lease))
+		now = now.and(next.lease.plus(-o.length(op)))
 	}
 	if o.finishes {
 		next.finished = exactly(r.Finished)
@@ -67,6 +70,9 @@ func (o outcome) tellsNow(op timed) (state, span, bool) {
 	next, ok := next.tells(r)
 	return next, now, ok
 }
+
+// length is how long what begins now lasts.
+func (o outcome) length(op timed) time.Duration { return cmp.Or(o.lasts, op.Lease) }
 
 // at returns the record as it is when the outcome happens at an instant.
 func (o outcome) at(next state, now span, op timed) (state, bool) {
@@ -81,7 +87,7 @@ func (o outcome) at(next state, now span, op timed) (state, bool) {
 		next.started = now
 	}
 	if o.leases {
-		next.lease = now.plus(op.Lease)
+		next.lease = now.plus(o.length(op))
 	}
 	if o.finishes {
 		next.finished = now

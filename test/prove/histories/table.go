@@ -33,7 +33,7 @@ func (s state) admit(op *Operation, now span) []outcome {
 	stays := func(v dedupe.Verdict) []outcome { return []outcome{{next: s, verdict: v, now: now}} }
 	switch {
 	case s.kind == dedupe.Absent:
-		return []outcome{s.claimed(op, now)}
+		return []outcome{s.begins(op, now)}
 	case s.kind == dedupe.Closed:
 		return stays(dedupe.Replay)
 	case s.content != op.Content:
@@ -44,10 +44,14 @@ func (s state) admit(op *Operation, now span) []outcome {
 		return stays(dedupe.OutcomeUnknown)
 	case s.kind == dedupe.NotRun && s.owner == op.Owner:
 		return stays(dedupe.InFlight)
-	case s.kind == dedupe.NotRun && s.effect != tool.NonIdempotent && op.Effect == tool.NonIdempotent && s.attempts+int(s.epoch) > 1:
+	case s.kind == dedupe.Held && s.owner == op.Owner:
+		return stays(dedupe.AwaitsApproval)
+	case (s.kind == dedupe.NotRun || s.kind == dedupe.Held) && s.effect != tool.NonIdempotent && op.Effect == tool.NonIdempotent && s.attempts+int(s.epoch) > 1:
 		return []outcome{s.doubted(op, now)}
 	case s.kind == dedupe.NotRun:
-		return []outcome{s.claimed(op, now)}
+		return []outcome{s.begins(op, now)}
+	case s.kind == dedupe.Held:
+		return s.awaits(op, now)
 	case s.owner == op.Owner:
 		return []outcome{{next: s, verdict: dedupe.Won, now: now, leases: true, changes: true, retention: op.Retention}}
 	default:
@@ -69,7 +73,16 @@ func (s state) contested(op *Operation, now span) (all []outcome) {
 		return all
 	}
 	if s.effect != tool.NonIdempotent && op.Effect != tool.NonIdempotent {
-		return append(all, s.claimed(op, late))
+		if !decides(op.Owner, s.owner) {
+			return append(all, s.lost(op, late, end, false))
+		}
+		if early, until := now.before(s.lease); !early.empty() && !until.empty() {
+			all = append(all, s.lost(op, early, span{}, true))
+		}
+		if late, end := now.notBefore(s.lease); !late.empty() && !end.empty() {
+			all = append(all, s.lost(op, late, end, false))
+		}
+		return all
 	}
 	lost := s
 	lost.kind, lost.lease = dedupe.Unknown, span{}
@@ -80,13 +93,14 @@ func (s state) contested(op *Operation, now span) (all []outcome) {
 
 // doubted: that it did not run was said of a call that could be repeated.
 func (s state) doubted(op *Operation, now span) outcome {
-	s.kind, s.effect, s.attempts, s.result = dedupe.Unknown, op.Effect, max(s.attempts, 1), ""
+	s.kind, s.effect, s.attempts, s.result, s.lease, s.ttl = dedupe.Unknown, op.Effect, max(s.attempts, 1), "", span{}, 0
 	return outcome{next: s, verdict: dedupe.OutcomeUnknown, now: now, finishes: true, changes: true, retention: op.Retention}
 }
 
 func (s state) claimed(op *Operation, now span) outcome {
 	claim := state{
 		kind: dedupe.Claimed, epoch: s.epoch + 1, owner: op.Owner, content: op.Content, effect: op.Effect, clock: s.clock,
+		approval: s.approval,
 	}
 	return outcome{
 		next: claim, verdict: dedupe.Won, now: now, starts: true, leases: true, changes: true, retention: op.Retention,
@@ -100,13 +114,20 @@ func (s state) settle(op *Operation, now span) (all []outcome) {
 	switch {
 	case !mine:
 		return []outcome{refused}
-	case s.kind == op.To && (s.kind != dedupe.Unknown || s.result != "" || op.Result == ""):
+	case s.kind == op.To && !(s.kind == dedupe.Held && op.Resolves) && (s.kind != dedupe.Unknown || s.result != "" || op.Result == ""):
 		refused.ok = s.kind != dedupe.Done || s.result == op.Result
 		return []outcome{refused}
 	}
 	settled := s
-	settled.kind, settled.lease, settled.attempts, settled.result = op.To, span{}, op.Attempts, op.Result
+	settled.kind, settled.lease, settled.attempts, settled.result, settled.ttl = op.To, span{}, op.Attempts, op.Result, 0
 	accepted := outcome{next: settled, ok: true, now: now, finishes: true, changes: true, retention: op.Retention}
+	if op.To == dedupe.Held {
+		accepted.next.approval, accepted.next.ttl, accepted.next.finished = "", op.Hold, span{}
+		accepted.finishes, accepted.starts, accepted.leases, accepted.lasts = false, true, true, op.Hold
+	}
+	if op.Resolves && s.kind == dedupe.Held {
+		return s.decided(op, refused, accepted)
+	}
 	if op.Resolves && s.kind == dedupe.Claimed {
 		return s.resolveClaim(op, refused, accepted)
 	}
@@ -119,7 +140,7 @@ func (s state) settle(op *Operation, now span) (all []outcome) {
 // resolveClaim: somebody else decides about a claim, which is allowed once its
 // lease is out and only when the call would be Unknown then.
 func (s state) resolveClaim(op *Operation, refused, accepted outcome) (all []outcome) {
-	if s.effect != tool.NonIdempotent || op.To == dedupe.Unknown {
+	if s.effect != tool.NonIdempotent || op.To == dedupe.Unknown || op.To == dedupe.Held {
 		return []outcome{refused}
 	}
 	now := refused.now
@@ -139,14 +160,14 @@ func (s state) resolveClaim(op *Operation, refused, accepted outcome) (all []out
 func (s state) leaves(op *Operation) bool {
 	switch {
 	case op.Resolves:
-		return s.kind == dedupe.Unknown && op.To != dedupe.Unknown
+		return s.kind == dedupe.Unknown && (op.To == dedupe.Done || op.To == dedupe.NotRun)
 	case s.kind == dedupe.Claimed:
 		return op.To != dedupe.Unknown || s.effect == tool.NonIdempotent
 	case s.kind == dedupe.Unknown && op.To == dedupe.NotRun:
 		// Nobody has heard of the claim, and nothing was sent before it.
 		return op.Epoch == 0 && s.attempts == 0 && (s.epoch == 1 || s.effect == tool.NonIdempotent)
 	default:
-		return s.kind != dedupe.Done && s.kind != dedupe.Closed && op.To == dedupe.Done
+		return s.kind != dedupe.Done && s.kind != dedupe.Closed && s.kind != dedupe.Held && op.To == dedupe.Done
 	}
 }
 
@@ -172,7 +193,7 @@ func (s state) renew(op *Operation, now span) []outcome {
 }
 
 func (s state) lookup(now span) (all []outcome) {
-	if s.kind != dedupe.Claimed {
+	if s.kind != dedupe.Claimed && s.kind != dedupe.Held {
 		return []outcome{{next: s, now: now}}
 	}
 	if early, end := now.before(s.lease); !early.empty() && !end.empty() {
@@ -184,7 +205,10 @@ func (s state) lookup(now span) (all []outcome) {
 		out, seen := s, s
 		out.lease = end
 		seen.kind, seen.finished, seen.lease = dedupe.Unknown, end, span{}
-		if s.effect != tool.NonIdempotent {
+		switch {
+		case s.kind == dedupe.Held:
+			seen = s.lapses(end)
+		case s.effect != tool.NonIdempotent:
 			seen.kind = dedupe.NotRun
 		}
 		all = append(all, outcome{next: out, told: &seen, now: late})
@@ -212,6 +236,8 @@ func (s state) close(op *Operation, now span) []outcome {
 	case dedupe.Absent:
 		next = state{epoch: 1, owner: "conversation", content: noContent, started: looked, clock: s.clock}
 	case dedupe.NotRun:
+	case dedupe.Held:
+		return append(all, s.closeHeld(op, now, looked)...)
 	case dedupe.Done, dedupe.Unknown:
 		return all
 	case dedupe.Claimed:
@@ -223,6 +249,22 @@ func (s state) close(op *Operation, now span) []outcome {
 	}
 	next.kind, next.result, next.lease, next.finished = dedupe.Closed, op.Result, span{}, looked
 	return append(all, outcome{next: next, ok: true, now: now, changes: true, retention: op.Retention})
+}
+
+// closeHeld: a conversation answers a held call. What was allowed is forgotten with a hold that was
+// over when it was looked at.
+func (s state) closeHeld(op *Operation, now, looked span) (all []outcome) {
+	closed := s
+	closed.kind, closed.result, closed.lease, closed.ttl = dedupe.Closed, op.Result, span{}, 0
+	if early, end := looked.before(s.lease); !early.empty() && !end.empty() {
+		closed.finished = early
+		all = append(all, outcome{next: closed, ok: true, now: now, changes: true, retention: op.Retention})
+	}
+	if late, end := looked.notBefore(s.lease); !late.empty() && !end.empty() {
+		closed.finished, closed.approval = late, ""
+		all = append(all, outcome{next: closed, ok: true, now: now, changes: true, retention: op.Retention})
+	}
+	return all
 }
 
 // reopen: whoever held a claim is gone.

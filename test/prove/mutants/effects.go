@@ -46,7 +46,7 @@ func effects() []Mutant {
 			"encodeHolders(holds), a.req.EffectKey.Keep(a.keep))", "encodeHolders(holds), a.keep)", memoryEffects),
 		one("step.go: a call that is free of its effect holds it", stepFile, "Freed(keys, s.key)", "keys", memoryEffects),
 		one("step.go: who holds no effect writes who does", stepFile, "; slices.Contains(keys, s.key) {", "; len(keys) == len(slices.Clone(keys)) {", stepWrites),
-		one("step.go: a call that is restored holds nothing", stepFile, "Held(s.holders(name), s.key)", "s.holders(name)", memoryEffects),
+		one("step.go: a call that is restored holds nothing", stepFile, "Taken(s.holders(name), s.key)", "s.holders(name)", memoryEffects),
 		one("embedded: nobody holds an effect", embeddedRows, "expires, []byte(body))", "expires, []byte(body[:0]))", embeddedEffects),
 		one("embedded: of an earlier call there is no result", layout, "s.Result = result", "s.Result = nil", embeddedEffects),
 		one("redisstore: who is free of an effect frees all of it", redisRows, "r.write('K', at, 0, r.kept(body))", "r.write('d', at, 0, nil)", redisEffects),

@@ -21,6 +21,7 @@ class Verdict(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     VERDICT_NOT_RUN: _ClassVar[Verdict]
     VERDICT_UNKNOWN: _ClassVar[Verdict]
     VERDICT_FORGOTTEN: _ClassVar[Verdict]
+    VERDICT_HELD: _ClassVar[Verdict]
 
 class VerificationVerdict(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     __slots__ = ()
@@ -56,6 +57,7 @@ VERDICT_RUNNING: Verdict
 VERDICT_NOT_RUN: Verdict
 VERDICT_UNKNOWN: Verdict
 VERDICT_FORGOTTEN: Verdict
+VERDICT_HELD: Verdict
 VERIFICATION_VERDICT_UNSPECIFIED: VerificationVerdict
 VERIFICATION_VERDICT_INCONCLUSIVE: VerificationVerdict
 VERIFICATION_VERDICT_DONE: VerificationVerdict
@@ -578,3 +580,93 @@ class VerifyReceiptsResponse(_message.Message):
     more: bool
     enabled: bool
     def __init__(self, head: _Optional[str] = ..., receipts: _Optional[int] = ..., checked: _Optional[int] = ..., forgotten: _Optional[int] = ..., since: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., problems: _Optional[_Iterable[str]] = ..., problems_left: _Optional[int] = ..., more: _Optional[bool] = ..., enabled: _Optional[bool] = ...) -> None: ...
+
+class ListHeldRequest(_message.Message):
+    __slots__ = ("page_size", "page_token", "conversation_id", "turn_id", "tool_use_id")
+    PAGE_SIZE_FIELD_NUMBER: _ClassVar[int]
+    PAGE_TOKEN_FIELD_NUMBER: _ClassVar[int]
+    CONVERSATION_ID_FIELD_NUMBER: _ClassVar[int]
+    TURN_ID_FIELD_NUMBER: _ClassVar[int]
+    TOOL_USE_ID_FIELD_NUMBER: _ClassVar[int]
+    page_size: int
+    page_token: str
+    conversation_id: str
+    turn_id: str
+    tool_use_id: str
+    def __init__(self, page_size: _Optional[int] = ..., page_token: _Optional[str] = ..., conversation_id: _Optional[str] = ..., turn_id: _Optional[str] = ..., tool_use_id: _Optional[str] = ...) -> None: ...
+
+class ListHeldResponse(_message.Message):
+    __slots__ = ("executions", "next_page_token")
+    EXECUTIONS_FIELD_NUMBER: _ClassVar[int]
+    NEXT_PAGE_TOKEN_FIELD_NUMBER: _ClassVar[int]
+    executions: _containers.RepeatedCompositeFieldContainer[HeldExecution]
+    next_page_token: str
+    def __init__(self, executions: _Optional[_Iterable[_Union[HeldExecution, _Mapping]]] = ..., next_page_token: _Optional[str] = ...) -> None: ...
+
+class HeldExecution(_message.Message):
+    __slots__ = ("conversation_id", "turn_id", "tool_use_id", "tenant", "execution", "fingerprint", "hold", "details")
+    CONVERSATION_ID_FIELD_NUMBER: _ClassVar[int]
+    TURN_ID_FIELD_NUMBER: _ClassVar[int]
+    TOOL_USE_ID_FIELD_NUMBER: _ClassVar[int]
+    TENANT_FIELD_NUMBER: _ClassVar[int]
+    EXECUTION_FIELD_NUMBER: _ClassVar[int]
+    FINGERPRINT_FIELD_NUMBER: _ClassVar[int]
+    HOLD_FIELD_NUMBER: _ClassVar[int]
+    DETAILS_FIELD_NUMBER: _ClassVar[int]
+    conversation_id: str
+    turn_id: str
+    tool_use_id: str
+    tenant: str
+    execution: _tool_service_pb2.Execution
+    fingerprint: str
+    hold: _tool_service_pb2.Hold
+    details: CallDetails
+    def __init__(self, conversation_id: _Optional[str] = ..., turn_id: _Optional[str] = ..., tool_use_id: _Optional[str] = ..., tenant: _Optional[str] = ..., execution: _Optional[_Union[_tool_service_pb2.Execution, _Mapping]] = ..., fingerprint: _Optional[str] = ..., hold: _Optional[_Union[_tool_service_pb2.Hold, _Mapping]] = ..., details: _Optional[_Union[CallDetails, _Mapping]] = ...) -> None: ...
+
+class ApproveExecutionRequest(_message.Message):
+    __slots__ = ("conversation_id", "turn_id", "tool_use_id", "decided_by", "reason", "hold", "fingerprint")
+    CONVERSATION_ID_FIELD_NUMBER: _ClassVar[int]
+    TURN_ID_FIELD_NUMBER: _ClassVar[int]
+    TOOL_USE_ID_FIELD_NUMBER: _ClassVar[int]
+    DECIDED_BY_FIELD_NUMBER: _ClassVar[int]
+    REASON_FIELD_NUMBER: _ClassVar[int]
+    HOLD_FIELD_NUMBER: _ClassVar[int]
+    FINGERPRINT_FIELD_NUMBER: _ClassVar[int]
+    conversation_id: str
+    turn_id: str
+    tool_use_id: str
+    decided_by: str
+    reason: str
+    hold: str
+    fingerprint: str
+    def __init__(self, conversation_id: _Optional[str] = ..., turn_id: _Optional[str] = ..., tool_use_id: _Optional[str] = ..., decided_by: _Optional[str] = ..., reason: _Optional[str] = ..., hold: _Optional[str] = ..., fingerprint: _Optional[str] = ...) -> None: ...
+
+class ApproveExecutionResponse(_message.Message):
+    __slots__ = ("execution",)
+    EXECUTION_FIELD_NUMBER: _ClassVar[int]
+    execution: _tool_service_pb2.Execution
+    def __init__(self, execution: _Optional[_Union[_tool_service_pb2.Execution, _Mapping]] = ...) -> None: ...
+
+class DenyExecutionRequest(_message.Message):
+    __slots__ = ("conversation_id", "turn_id", "tool_use_id", "decided_by", "reason", "hold", "fingerprint")
+    CONVERSATION_ID_FIELD_NUMBER: _ClassVar[int]
+    TURN_ID_FIELD_NUMBER: _ClassVar[int]
+    TOOL_USE_ID_FIELD_NUMBER: _ClassVar[int]
+    DECIDED_BY_FIELD_NUMBER: _ClassVar[int]
+    REASON_FIELD_NUMBER: _ClassVar[int]
+    HOLD_FIELD_NUMBER: _ClassVar[int]
+    FINGERPRINT_FIELD_NUMBER: _ClassVar[int]
+    conversation_id: str
+    turn_id: str
+    tool_use_id: str
+    decided_by: str
+    reason: str
+    hold: str
+    fingerprint: str
+    def __init__(self, conversation_id: _Optional[str] = ..., turn_id: _Optional[str] = ..., tool_use_id: _Optional[str] = ..., decided_by: _Optional[str] = ..., reason: _Optional[str] = ..., hold: _Optional[str] = ..., fingerprint: _Optional[str] = ...) -> None: ...
+
+class DenyExecutionResponse(_message.Message):
+    __slots__ = ("execution",)
+    EXECUTION_FIELD_NUMBER: _ClassVar[int]
+    execution: _tool_service_pb2.Execution
+    def __init__(self, execution: _Optional[_Union[_tool_service_pb2.Execution, _Mapping]] = ...) -> None: ...

@@ -27,22 +27,22 @@ if _version_not_supported:
 
 class OperatorServiceStub:
     """OperatorService is for people, and programs of theirs, who look after a
-    sidecar: it settles calls of which nobody knows whether they ran, and shows what
-    went wrong in a conversation. An agent's
+    sidecar: it settles calls of which nobody knows whether they ran, allows or denies those of
+    which a person is asked, and shows what went wrong in a conversation. An agent's
     loop never calls it, and cannot: it has a socket of its own (the setting
     operator), and is not served where agents connect, which is PERMISSION_DENIED
-    there. Who may open that socket may resolve, and is named in the record by the
+    there. Who may open that socket may resolve and approve, and is named in the record by the
     user that the operating system says it is.
 
     Whose records a request is about says its metadata sidecall-tenant, here and with
     the services of agents on this socket. Without it they are those of the listeners
-    that offer every profile, which are the tenant without a name; ListUnknown then
-    lists those of all tenants.
+    that offer every profile, which are the tenant without a name; ListUnknown and
+    ListHeld then list those of all tenants.
 
     INVALID_ARGUMENT    the request is not a possible one
     NOT_FOUND           there is no record of such a call, or nothing of such a
     conversation
-    FAILED_PRECONDITION the call is not unknown, or not the one that was looked
+    FAILED_PRECONDITION the call is not unknown, or not held, or not the one that was looked
     at; the message says what it is now and what to do
     ABORTED             the call has changed in this moment, and is unknown
     again: look at it anew
@@ -101,26 +101,41 @@ class OperatorServiceStub:
                 request_serializer=sidecall_dot_v1_dot_operator__service__pb2.VerifyReceiptsRequest.SerializeToString,
                 response_deserializer=sidecall_dot_v1_dot_operator__service__pb2.VerifyReceiptsResponse.FromString,
                 _registered_method=True)
+        self.ListHeld = channel.unary_unary(
+                '/sidecall.v1.OperatorService/ListHeld',
+                request_serializer=sidecall_dot_v1_dot_operator__service__pb2.ListHeldRequest.SerializeToString,
+                response_deserializer=sidecall_dot_v1_dot_operator__service__pb2.ListHeldResponse.FromString,
+                _registered_method=True)
+        self.ApproveExecution = channel.unary_unary(
+                '/sidecall.v1.OperatorService/ApproveExecution',
+                request_serializer=sidecall_dot_v1_dot_operator__service__pb2.ApproveExecutionRequest.SerializeToString,
+                response_deserializer=sidecall_dot_v1_dot_operator__service__pb2.ApproveExecutionResponse.FromString,
+                _registered_method=True)
+        self.DenyExecution = channel.unary_unary(
+                '/sidecall.v1.OperatorService/DenyExecution',
+                request_serializer=sidecall_dot_v1_dot_operator__service__pb2.DenyExecutionRequest.SerializeToString,
+                response_deserializer=sidecall_dot_v1_dot_operator__service__pb2.DenyExecutionResponse.FromString,
+                _registered_method=True)
 
 
 class OperatorServiceServicer:
     """OperatorService is for people, and programs of theirs, who look after a
-    sidecar: it settles calls of which nobody knows whether they ran, and shows what
-    went wrong in a conversation. An agent's
+    sidecar: it settles calls of which nobody knows whether they ran, allows or denies those of
+    which a person is asked, and shows what went wrong in a conversation. An agent's
     loop never calls it, and cannot: it has a socket of its own (the setting
     operator), and is not served where agents connect, which is PERMISSION_DENIED
-    there. Who may open that socket may resolve, and is named in the record by the
+    there. Who may open that socket may resolve and approve, and is named in the record by the
     user that the operating system says it is.
 
     Whose records a request is about says its metadata sidecall-tenant, here and with
     the services of agents on this socket. Without it they are those of the listeners
-    that offer every profile, which are the tenant without a name; ListUnknown then
-    lists those of all tenants.
+    that offer every profile, which are the tenant without a name; ListUnknown and
+    ListHeld then list those of all tenants.
 
     INVALID_ARGUMENT    the request is not a possible one
     NOT_FOUND           there is no record of such a call, or nothing of such a
     conversation
-    FAILED_PRECONDITION the call is not unknown, or not the one that was looked
+    FAILED_PRECONDITION the call is not unknown, or not held, or not the one that was looked
     at; the message says what it is now and what to do
     ABORTED             the call has changed in this moment, and is unknown
     again: look at it anew
@@ -211,6 +226,32 @@ class OperatorServiceServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def ListHeld(self, request, context):
+        """ListHeld lists the calls that a person has to allow first, those too that were allowed
+        and not sent since, in no particular order. A call that is held meanwhile may be
+        missing, and one may appear twice.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def ApproveExecution(self, request, context):
+        """ApproveExecution allows one held call, with the arguments that it has: sent again with
+        its id, it runs, once. Nothing runs before that.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def DenyExecution(self, request, context):
+        """DenyExecution settles one held call for good: whoever sends it again gets
+        PERMISSION_DENIED, with who has denied it and why. It may have been allowed before, as
+        long as it was not sent since.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
 
 def add_OperatorServiceServicer_to_server(servicer, server):
     rpc_method_handlers = {
@@ -259,6 +300,21 @@ def add_OperatorServiceServicer_to_server(servicer, server):
                     request_deserializer=sidecall_dot_v1_dot_operator__service__pb2.VerifyReceiptsRequest.FromString,
                     response_serializer=sidecall_dot_v1_dot_operator__service__pb2.VerifyReceiptsResponse.SerializeToString,
             ),
+            'ListHeld': grpc.unary_unary_rpc_method_handler(
+                    servicer.ListHeld,
+                    request_deserializer=sidecall_dot_v1_dot_operator__service__pb2.ListHeldRequest.FromString,
+                    response_serializer=sidecall_dot_v1_dot_operator__service__pb2.ListHeldResponse.SerializeToString,
+            ),
+            'ApproveExecution': grpc.unary_unary_rpc_method_handler(
+                    servicer.ApproveExecution,
+                    request_deserializer=sidecall_dot_v1_dot_operator__service__pb2.ApproveExecutionRequest.FromString,
+                    response_serializer=sidecall_dot_v1_dot_operator__service__pb2.ApproveExecutionResponse.SerializeToString,
+            ),
+            'DenyExecution': grpc.unary_unary_rpc_method_handler(
+                    servicer.DenyExecution,
+                    request_deserializer=sidecall_dot_v1_dot_operator__service__pb2.DenyExecutionRequest.FromString,
+                    response_serializer=sidecall_dot_v1_dot_operator__service__pb2.DenyExecutionResponse.SerializeToString,
+            ),
     }
     generic_handler = grpc.method_handlers_generic_handler(
             'sidecall.v1.OperatorService', rpc_method_handlers)
@@ -269,22 +325,22 @@ def add_OperatorServiceServicer_to_server(servicer, server):
  # This class is part of an EXPERIMENTAL API.
 class OperatorService:
     """OperatorService is for people, and programs of theirs, who look after a
-    sidecar: it settles calls of which nobody knows whether they ran, and shows what
-    went wrong in a conversation. An agent's
+    sidecar: it settles calls of which nobody knows whether they ran, allows or denies those of
+    which a person is asked, and shows what went wrong in a conversation. An agent's
     loop never calls it, and cannot: it has a socket of its own (the setting
     operator), and is not served where agents connect, which is PERMISSION_DENIED
-    there. Who may open that socket may resolve, and is named in the record by the
+    there. Who may open that socket may resolve and approve, and is named in the record by the
     user that the operating system says it is.
 
     Whose records a request is about says its metadata sidecall-tenant, here and with
     the services of agents on this socket. Without it they are those of the listeners
-    that offer every profile, which are the tenant without a name; ListUnknown then
-    lists those of all tenants.
+    that offer every profile, which are the tenant without a name; ListUnknown and
+    ListHeld then list those of all tenants.
 
     INVALID_ARGUMENT    the request is not a possible one
     NOT_FOUND           there is no record of such a call, or nothing of such a
     conversation
-    FAILED_PRECONDITION the call is not unknown, or not the one that was looked
+    FAILED_PRECONDITION the call is not unknown, or not held, or not the one that was looked
     at; the message says what it is now and what to do
     ABORTED             the call has changed in this moment, and is unknown
     again: look at it anew
@@ -525,6 +581,87 @@ class OperatorService:
             '/sidecall.v1.OperatorService/VerifyReceipts',
             sidecall_dot_v1_dot_operator__service__pb2.VerifyReceiptsRequest.SerializeToString,
             sidecall_dot_v1_dot_operator__service__pb2.VerifyReceiptsResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ListHeld(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/sidecall.v1.OperatorService/ListHeld',
+            sidecall_dot_v1_dot_operator__service__pb2.ListHeldRequest.SerializeToString,
+            sidecall_dot_v1_dot_operator__service__pb2.ListHeldResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ApproveExecution(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/sidecall.v1.OperatorService/ApproveExecution',
+            sidecall_dot_v1_dot_operator__service__pb2.ApproveExecutionRequest.SerializeToString,
+            sidecall_dot_v1_dot_operator__service__pb2.ApproveExecutionResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def DenyExecution(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/sidecall.v1.OperatorService/DenyExecution',
+            sidecall_dot_v1_dot_operator__service__pb2.DenyExecutionRequest.SerializeToString,
+            sidecall_dot_v1_dot_operator__service__pb2.DenyExecutionResponse.FromString,
             options,
             channel_credentials,
             insecure,

@@ -52,6 +52,7 @@ class ExecutionState(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     EXECUTION_STATE_NOT_RUN: _ClassVar[ExecutionState]
     EXECUTION_STATE_UNKNOWN: _ClassVar[ExecutionState]
     EXECUTION_STATE_CLOSED: _ClassVar[ExecutionState]
+    EXECUTION_STATE_HELD: _ClassVar[ExecutionState]
 OUTCOME_UNSPECIFIED: Outcome
 OUTCOME_OK: Outcome
 OUTCOME_EMPTY: Outcome
@@ -79,6 +80,7 @@ EXECUTION_STATE_DONE: ExecutionState
 EXECUTION_STATE_NOT_RUN: ExecutionState
 EXECUTION_STATE_UNKNOWN: ExecutionState
 EXECUTION_STATE_CLOSED: ExecutionState
+EXECUTION_STATE_HELD: ExecutionState
 
 class ExecuteToolRequest(_message.Message):
     __slots__ = ("tool_use_id", "tool_name", "arguments_json", "conversation_id", "turn_id", "prompt_id", "profile", "validate_only", "timeout", "max_output_chars", "tokens_used", "labels", "allow_duplicate_effect", "message_id")
@@ -120,7 +122,7 @@ class ExecuteToolRequest(_message.Message):
     def __init__(self, tool_use_id: _Optional[str] = ..., tool_name: _Optional[str] = ..., arguments_json: _Optional[str] = ..., conversation_id: _Optional[str] = ..., turn_id: _Optional[str] = ..., prompt_id: _Optional[str] = ..., profile: _Optional[str] = ..., validate_only: _Optional[bool] = ..., timeout: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., max_output_chars: _Optional[int] = ..., tokens_used: _Optional[int] = ..., labels: _Optional[_Mapping[str, str]] = ..., allow_duplicate_effect: _Optional[bool] = ..., message_id: _Optional[str] = ...) -> None: ...
 
 class ExecuteToolResponse(_message.Message):
-    __slots__ = ("tool_use_id", "outcome", "content", "is_error", "error", "violations", "recovery", "replayed", "items", "truncation", "budget", "recorded", "structured_content_json", "duration", "blocks", "notices", "resolution", "structured_output_ref", "stop", "loop", "earlier", "traceparent")
+    __slots__ = ("tool_use_id", "outcome", "content", "is_error", "error", "violations", "recovery", "replayed", "items", "truncation", "budget", "recorded", "structured_content_json", "duration", "blocks", "notices", "resolution", "structured_output_ref", "stop", "loop", "earlier", "traceparent", "hold", "approval")
     TOOL_USE_ID_FIELD_NUMBER: _ClassVar[int]
     OUTCOME_FIELD_NUMBER: _ClassVar[int]
     CONTENT_FIELD_NUMBER: _ClassVar[int]
@@ -143,6 +145,8 @@ class ExecuteToolResponse(_message.Message):
     LOOP_FIELD_NUMBER: _ClassVar[int]
     EARLIER_FIELD_NUMBER: _ClassVar[int]
     TRACEPARENT_FIELD_NUMBER: _ClassVar[int]
+    HOLD_FIELD_NUMBER: _ClassVar[int]
+    APPROVAL_FIELD_NUMBER: _ClassVar[int]
     tool_use_id: str
     outcome: Outcome
     content: str
@@ -165,7 +169,19 @@ class ExecuteToolResponse(_message.Message):
     loop: LoopFinding
     earlier: EarlierEffect
     traceparent: str
-    def __init__(self, tool_use_id: _Optional[str] = ..., outcome: _Optional[_Union[Outcome, str]] = ..., content: _Optional[str] = ..., is_error: _Optional[bool] = ..., error: _Optional[_Union[ToolError, _Mapping]] = ..., violations: _Optional[_Iterable[_Union[ToolError, _Mapping]]] = ..., recovery: _Optional[_Union[Recovery, _Mapping]] = ..., replayed: _Optional[bool] = ..., items: _Optional[_Iterable[_Union[ItemResult, _Mapping]]] = ..., truncation: _Optional[_Union[Truncation, _Mapping]] = ..., budget: _Optional[_Union[Budget, _Mapping]] = ..., recorded: _Optional[bool] = ..., structured_content_json: _Optional[str] = ..., duration: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., blocks: _Optional[_Iterable[_Union[ContentBlock, _Mapping]]] = ..., notices: _Optional[_Iterable[str]] = ..., resolution: _Optional[_Union[Resolution, _Mapping]] = ..., structured_output_ref: _Optional[str] = ..., stop: _Optional[bool] = ..., loop: _Optional[_Union[LoopFinding, _Mapping]] = ..., earlier: _Optional[_Union[EarlierEffect, _Mapping]] = ..., traceparent: _Optional[str] = ...) -> None: ...
+    hold: Hold
+    approval: Resolution
+    def __init__(self, tool_use_id: _Optional[str] = ..., outcome: _Optional[_Union[Outcome, str]] = ..., content: _Optional[str] = ..., is_error: _Optional[bool] = ..., error: _Optional[_Union[ToolError, _Mapping]] = ..., violations: _Optional[_Iterable[_Union[ToolError, _Mapping]]] = ..., recovery: _Optional[_Union[Recovery, _Mapping]] = ..., replayed: _Optional[bool] = ..., items: _Optional[_Iterable[_Union[ItemResult, _Mapping]]] = ..., truncation: _Optional[_Union[Truncation, _Mapping]] = ..., budget: _Optional[_Union[Budget, _Mapping]] = ..., recorded: _Optional[bool] = ..., structured_content_json: _Optional[str] = ..., duration: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., blocks: _Optional[_Iterable[_Union[ContentBlock, _Mapping]]] = ..., notices: _Optional[_Iterable[str]] = ..., resolution: _Optional[_Union[Resolution, _Mapping]] = ..., structured_output_ref: _Optional[str] = ..., stop: _Optional[bool] = ..., loop: _Optional[_Union[LoopFinding, _Mapping]] = ..., earlier: _Optional[_Union[EarlierEffect, _Mapping]] = ..., traceparent: _Optional[str] = ..., hold: _Optional[_Union[Hold, _Mapping]] = ..., approval: _Optional[_Union[Resolution, _Mapping]] = ...) -> None: ...
+
+class Hold(_message.Message):
+    __slots__ = ("reason", "expires_at", "approved")
+    REASON_FIELD_NUMBER: _ClassVar[int]
+    EXPIRES_AT_FIELD_NUMBER: _ClassVar[int]
+    APPROVED_FIELD_NUMBER: _ClassVar[int]
+    reason: str
+    expires_at: _timestamp_pb2.Timestamp
+    approved: bool
+    def __init__(self, reason: _Optional[str] = ..., expires_at: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., approved: _Optional[bool] = ...) -> None: ...
 
 class LoopFinding(_message.Message):
     __slots__ = ("level", "rule", "count", "limit", "since", "refusals", "round")
@@ -458,7 +474,7 @@ class GetExecutionRequest(_message.Message):
     def __init__(self, conversation_id: _Optional[str] = ..., turn_id: _Optional[str] = ..., tool_use_id: _Optional[str] = ...) -> None: ...
 
 class Execution(_message.Message):
-    __slots__ = ("state", "started_at", "finished_at", "attempts", "result", "tool_name", "effect", "epoch", "owner", "lease_until")
+    __slots__ = ("state", "started_at", "finished_at", "attempts", "result", "tool_name", "effect", "epoch", "owner", "lease_until", "approval")
     STATE_FIELD_NUMBER: _ClassVar[int]
     STARTED_AT_FIELD_NUMBER: _ClassVar[int]
     FINISHED_AT_FIELD_NUMBER: _ClassVar[int]
@@ -469,6 +485,7 @@ class Execution(_message.Message):
     EPOCH_FIELD_NUMBER: _ClassVar[int]
     OWNER_FIELD_NUMBER: _ClassVar[int]
     LEASE_UNTIL_FIELD_NUMBER: _ClassVar[int]
+    APPROVAL_FIELD_NUMBER: _ClassVar[int]
     state: ExecutionState
     started_at: _timestamp_pb2.Timestamp
     finished_at: _timestamp_pb2.Timestamp
@@ -479,7 +496,8 @@ class Execution(_message.Message):
     epoch: int
     owner: str
     lease_until: _timestamp_pb2.Timestamp
-    def __init__(self, state: _Optional[_Union[ExecutionState, str]] = ..., started_at: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., finished_at: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., attempts: _Optional[int] = ..., result: _Optional[_Union[ExecuteToolResponse, _Mapping]] = ..., tool_name: _Optional[str] = ..., effect: _Optional[_Union[Effect, str]] = ..., epoch: _Optional[int] = ..., owner: _Optional[str] = ..., lease_until: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ...) -> None: ...
+    approval: Resolution
+    def __init__(self, state: _Optional[_Union[ExecutionState, str]] = ..., started_at: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., finished_at: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., attempts: _Optional[int] = ..., result: _Optional[_Union[ExecuteToolResponse, _Mapping]] = ..., tool_name: _Optional[str] = ..., effect: _Optional[_Union[Effect, str]] = ..., epoch: _Optional[int] = ..., owner: _Optional[str] = ..., lease_until: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., approval: _Optional[_Union[Resolution, _Mapping]] = ...) -> None: ...
 
 class ReadOutputRequest(_message.Message):
     __slots__ = ("output_ref", "offset", "limit", "pattern", "conversation_id")

@@ -1,0 +1,112 @@
+package call
+
+import (
+	"strconv"
+	"time"
+
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	"github.com/sidecall/sidecall/dedupe"
+	"github.com/sidecall/sidecall/internal/call/explain"
+	"github.com/sidecall/sidecall/internal/call/result"
+	"github.com/sidecall/sidecall/internal/notify"
+	"github.com/sidecall/sidecall/internal/tool"
+	sidecallv1 "github.com/sidecall/sidecall/proto/sidecall/v1"
+)
+
+// hold is what a person is to be asked before the call; nil where nobody need be. Where the
+// condition cannot be evaluated one is.
+func (c *call) hold() *dedupe.Hold {
+	policy := &c.route.Tool.Policy
+	if c.effect() == tool.ReadOnly {
+		return nil
+	}
+	if approval := c.route.Approval; approval != nil {
+		asks, why := approval.Asks(c.args.values)
+		reason := "approve_when: " + approval.String()
+		if why != nil {
+			c.log.cause = why
+			reason += ", which cannot be evaluated for these arguments"
+		}
+		if asks {
+			return &dedupe.Hold{For: policy.ApprovalTTL, Result: c.question(reason)}
+		}
+	}
+	if policy.ConfirmAfter > 0 {
+		return &dedupe.Hold{For: policy.ApprovalTTL, Standing: true}
+	}
+	return nil
+}
+
+// question is what the record of a held call keeps of what is asked: until when, its record says.
+func (c *call) question(reason string) []byte {
+	a := c.asking(explain.Hold{Why: reason})
+	a.LastTook(time.Time{}, time.Time{})
+	encoded, err := proto.Marshal(rendered(a))
+	if err != nil { // as in put
+		c.log.cause = err
+	}
+	return encoded
+}
+
+// asking answers a call that a person has to allow first.
+func (c *call) asking(h explain.Hold) *answer {
+	a := c.result().Refused(c.subject().Held(h), 0)
+	a.Hold, a.Recorded = holdOf(h), true
+	return a
+}
+
+// holdOf is a hold as the contract has it.
+func holdOf(h explain.Hold) *sidecallv1.Hold {
+	hold := &sidecallv1.Hold{Reason: h.Why, Approved: h.Allowed}
+	if !h.Until.IsZero() {
+		hold.ExpiresAt = timestamppb.New(h.Until)
+	}
+	return hold
+}
+
+// held is what is told of a call that is held.
+func (r recorded) held() *answer {
+	if !r.Record.Approved() {
+		r.log.needs, r.log.claim = notify.Held, strconv.FormatInt(r.Record.Epoch, 10)
+	}
+	r.standIn(r.Record.Effect)
+	return r.asking(askedOf(r.Record))
+}
+
+// askedOf is what a person is asked of a held call.
+func askedOf(record dedupe.Record) explain.Hold {
+	h := explain.Hold{
+		Why: "its tool asks for that", Until: record.LeaseUntil, Allowed: record.Approved(), MayHaveRun: record.MayHaveRun(),
+	}
+	asked, err := result.Recorded(record)
+	if reason := asked.GetHold().GetReason(); err == nil && reason != "" {
+		h.Why = reason
+	}
+	return h
+}
+
+// refusedAfterClaim ends a call that a rule has refused once it was claimed: nothing was sent.
+// Where a person is to be asked its claim is settled as held.
+func refusedAfterClaim(refused *answer) ending {
+	if refused.Hold != nil {
+		return ending{answer: refused, state: dedupe.Held}
+	}
+	return ending{answer: refused, state: dedupe.NotRun}
+}
+
+// askedAfterClaim answers a call whose claim is about to be settled as held. The store's clock
+// is known as far as it was told with the claim.
+func (c *call) askedAfterClaim(why string) *answer {
+	return c.asking(explain.Hold{Why: why, Until: c.run.claim.Now().Add(c.route.Tool.Policy.ApprovalTTL)})
+}
+
+// approvalOf is who has allowed a call, and why; nil when nobody has.
+func approvalOf(record dedupe.Record) *sidecallv1.Resolution {
+	approval := new(sidecallv1.Resolution)
+	if !record.Approved() || proto.Unmarshal(record.Approval, approval) != nil {
+		return nil
+	}
+	return approval
+}
