@@ -46,6 +46,9 @@ type Rows interface {
 const (
 	TallySheet  = 't' // a tally, under the name of its counter
 	EffectSheet = 'e' // the holders of an effect, under its print
+	// ReceiptSheet is a line of the receipts of a conversation, under its number; under 0 their
+	// head.
+	ReceiptSheet = 'p'
 )
 
 // Sheet names what a conversation, or a tenant, has beside its records.

@@ -47,6 +47,9 @@ type Store interface {
 	// with its record as it is Observed and its result. One whose record is forgotten is listed
 	// as Absent for as long as IndexKeep says.
 	Find(ctx context.Context, s Search) (Page, error)
+	// Receipts returns the head of the receipts of a conversation, and lines down from one on;
+	// from the last for 0. At most ChainPage.
+	Receipts(ctx context.Context, tenant, conversation string, from int64) (Chain, error)
 	// Output returns a kept output of the tenant; ErrNoOutput when there is none.
 	Output(ctx context.Context, tenant, ref string) (Output, error)
 	// Ping reports whether the store can serve now.

@@ -57,6 +57,7 @@ type Config struct {
 	Lease          time.Duration      `yaml:"lease" doc:"How long a claim holds without renewal. Renewed at a third of it." default:"30s" min:"1s" max:"1h"`
 	Retention      time.Duration      `yaml:"retention" doc:"How long the record of a call is remembered after its last change or renewal; at least the longest deadline and two leases." default:"24h" min:"1m" max:"8760h"`
 	KeepArguments  string             `yaml:"keep_arguments" doc:"What of the arguments of a call is kept with its record, for those who look after the sidecar. redacted: at most 4 KiB, without what is sensitive. none: nothing." enum:"redacted|none" default:"redacted"`
+	Receipts       bool               `yaml:"receipts" doc:"Each settlement of a call with an effect, in a conversation, leaves a receipt in the same step, which has the hash of the one before it: sidecall receipts verify finds what was changed or left out since." default:"false"`
 	Conversations  Conversations      `yaml:"conversations" doc:"What is kept of conversations for loops that append their messages. See conversations.md."`
 	Defaults       Defaults           `yaml:"defaults" doc:"Policy of every tool that does not say otherwise."`
 	Limits         Limits             `yaml:"limits" doc:"Bounds of the sidecar as a whole."`
