@@ -62,7 +62,7 @@ func machine() []Mutant {
 		one("state.go: an approval is lost with the claim", stateMachine, "		Approval:    r.Approval,\n", "", memoryHistories),
 		one("state.go: an approval counts for good", stateMachine, "	if r.State == Held && !holds {\n", "	if false {\n", memoryHistories),
 		one("state.go: a hold that is over is approved", stateMachine, "	case r.Approved() || !r.holds(now):\n", "	case r.Approved():\n", memoryHistories),
-		one("state.go: a hold that is over is denied", stateMachine, "(seen == Unknown || seen == Held)", "(seen == Unknown || r.State == Held)", memoryHistories),
+		one("state.go: a hold that is over is denied", stateMachine, "(seen == Unknown || seen == Held)", "(seen == Unknown || r.State == Held)", decidedHolds),
 		one("state.go: an approval is overwritten", stateMachine, "	case r.Approved() || !r.holds(now):\n", "	case !r.holds(now):\n", memoryHistories),
 		one("state.go: a hold forgets the attempts before it", stateMachine, "		Attempts:    r.Attempts,\n", "", memoryHistories),
 		one("state.go: a hold that is over is told as one", stateMachine, "	if r.State == Held && !r.holds(now) {\n		r.State,", "	if false {\n		r.State,", memoryHistories),
