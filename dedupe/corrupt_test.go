@@ -19,9 +19,9 @@ type corrupting struct {
 }
 
 // errOther is of a record that another version has written.
-var errOther = fmt.Errorf("record sidecall:{/c}/1/call_0: %w", dedupe.ErrLayout)
+var errOther = fmt.Errorf("record sidecall:{103}//c/1/call_0: %w", dedupe.ErrLayout)
 
-var errRotten = &dedupe.Corrupt{Name: "sidecall:{/c}/1/call_0", Why: fmt.Errorf("%w: a record is state(9)", dedupe.ErrCorrupt)}
+var errRotten = &dedupe.Corrupt{Name: "sidecall:{103}//c/1/call_0", Why: fmt.Errorf("%w: a record is state(9)", dedupe.ErrCorrupt)}
 
 func (c corrupting) bad(key tool.CallID) error {
 	if key == c.key {
@@ -80,7 +80,7 @@ func TestACorruptRecord(t *testing.T) {
 			t.Errorf("listed: %+v, %v", page, err)
 		}
 		here.says(t, "ERROR", "a record is corrupt", 4)
-		here.says(t, "ERROR", "sidecall:{/c}/1/call_0", 4)
+		here.says(t, "ERROR", "sidecall:{103}//c/1/call_0", 4)
 		if got := here.Corrupt(); got != 4 {
 			t.Errorf("counted %d", got)
 		}

@@ -98,26 +98,18 @@ func (d *Dedupe) Tally(ctx context.Context, tenant, conversation, counter string
 // told in the log.
 func (d *Dedupe) ListOpen(ctx context.Context, from string) (Page, error) {
 	page, err := d.fence.ListOpen(ctx, from)
-	page.Calls = slices.DeleteFunc(page.Calls, func(call Listed) bool {
-		if call.Err != nil {
-			d.courier.heard(call.Err)
-		}
-		return call.Key.ID == ""
-	})
+	page.Calls = d.named(page.Calls)
 	return page, err
 }
 
-// Find is Store.Find, but that a record which waits in the journal is not known to it: see Told.
-func (d *Dedupe) Find(ctx context.Context, s Search) (Page, error) {
-	page, err := d.fence.Find(ctx, s)
-	d.courier.heard(err)
-	page.Calls = slices.DeleteFunc(page.Calls, func(call Listed) bool {
+// named are the calls of a listing that have a name. Of all that cannot be read the log is told.
+func (d *Dedupe) named(calls []Listed) []Listed {
+	return slices.DeleteFunc(calls, func(call Listed) bool {
 		if call.Err != nil {
 			d.courier.heard(call.Err)
 		}
 		return call.Key.ID == ""
 	})
-	return page, err
 }
 
 // Resolve settles an Unknown or a Held call on behalf of somebody other than its owner, who has

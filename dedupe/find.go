@@ -2,6 +2,7 @@ package dedupe
 
 import (
 	"cmp"
+	"context"
 	"crypto/sha256"
 	"encoding/binary"
 	"time"
@@ -14,8 +15,11 @@ type Term [16]byte
 // MaxTerms is how many terms a call may be found by.
 const MaxTerms = 32
 
-// Most calls of a page that Find returns.
-const MaxFound = 1000
+// Bounds of a page of Find.
+const (
+	MaxFound      = 1000    // calls
+	MaxFoundBytes = 8 << 20 // of their results: it ends with the call that has more
+)
 
 // TermOf returns the term of a value under a name. The kind keeps names apart that come from
 // elsewhere: those of arguments and those of labels, say.
@@ -48,4 +52,13 @@ func (s *Search) Validate() error {
 	return cmp.Or(
 		between("bytes of a tenant", len(s.Tenant), 0, MaxKeyBytes),
 		between("calls of a page", s.Most, 1, MaxFound))
+}
+
+// Find is Store.Find. What cannot be read, and has no name of a call, is only told in the log; what
+// waits in the journal is known to Told.
+func (d *Dedupe) Find(ctx context.Context, s Search) (Page, error) {
+	page, err := d.fence.Find(ctx, s)
+	d.courier.heard(err)
+	page.Calls = d.named(page.Calls)
+	return page, err
 }

@@ -13,7 +13,7 @@ import (
 const (
 	MaxKeyBytes      = 4 << 10  // of the four components of an identity together
 	MaxNameBytes     = 1 << 10  // of an owner token and a tool name, each
-	MaxDetailsBytes  = 8 << 10  // of Request.Details
+	MaxDetailsBytes  = 24 << 10 // of Request.Details
 	MaxApprovalBytes = 4 << 10  // of Settlement.Approval
 	MaxResultBytes   = 32 << 20 // of Settlement.Result
 	MaxOutputBytes   = 64 << 20 // of Output.Data

@@ -30,7 +30,8 @@ type Rows interface {
 	Sheet(name Sheet) (string, error)
 	// SetSheet stores a sheet for keep from now; with 0, for as long as it is kept anyway.
 	SetSheet(name Sheet, body string, keep time.Duration) error
-	// Index makes a call found by terms, for keep from now at least: see Store.Find.
+	// Index makes a call, whose record the step has set, found by terms, for keep from now at
+	// least: see Store.Find.
 	Index(key tool.CallID, terms []Term, keep time.Duration) error
 	// Append adds an entry to a log of the conversation of a call, kept for keep from now.
 	Append(key tool.CallID, entry Append, keep time.Duration) error

@@ -269,13 +269,15 @@ func (r *renewing) Apply(rows Rows) error {
 	case r.restored:
 		r.move(&old.Record, &r.next)
 		r.hold(&r.renewal.Claim.EffectKey)
-		r.index(r.renewal.Claim.Terms)
 	case r.binds:
 		r.keep = old.Retention
 	default:
 		return r.err
 	}
 	r.set(&r.next)
+	if r.restored {
+		r.index(r.renewal.Claim.Terms)
+	}
 	return r.err
 }
 

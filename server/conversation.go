@@ -31,11 +31,8 @@ func (s *Conversations) StartPrompt(ctx context.Context, req *sidecallv1.StartPr
 
 // EndPrompt ends a prompt.
 func (s *Conversations) EndPrompt(ctx context.Context, req *sidecallv1.EndPromptRequest) (*sidecallv1.EndPromptResponse, error) {
-	budget, err := s.Executor.Prompts().EndPrompt(ctx, s.prompt(ctx, req), req.GetExitReason())
-	if err != nil {
-		return nil, statusOf(err)
-	}
-	return &sidecallv1.EndPromptResponse{Budget: budget}, nil
+	res, err := s.Executor.Prompts().EndPrompt(ctx, s.prompt(ctx, req), req.GetExitReason())
+	return res, statusOf(err)
 }
 
 // prompted is what every request about a prompt holds.

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/health"
@@ -42,6 +43,8 @@ type GRPCOptions struct {
 	Operator string
 	// Book keeps the messages of conversations.
 	Book *conversation.Book
+	// Metrics are those of the sidecar, which operators are told of; nil has none.
+	Metrics prometheus.Gatherer
 	// Workers takes those in who serve tools themselves; nil where nobody ever does.
 	Workers Workers
 }
@@ -99,7 +102,7 @@ func (g *GRPC) Operators() *grpc.Server {
 	server := g.server(in, grpc.Creds(peerCredentials{}), grpc.ChainUnaryInterceptor(ofTenantNamed))
 	server.RegisterService(in.methods(&sidecallv1.ToolService_ServiceDesc), &Service{Executor: g.executor, bytes: in.bytes, mostArguments: in.most, readers: g.readers, loads: in.loads})
 	server.RegisterService(in.methods(&sidecallv1.ConversationService_ServiceDesc), &Conversations{Executor: g.executor, Book: g.options.Book})
-	server.RegisterService(in.methods(&sidecallv1.OperatorService_ServiceDesc), &Operator{Executor: g.executor})
+	server.RegisterService(in.methods(&sidecallv1.OperatorService_ServiceDesc), &Operator{Executor: g.executor, Metrics: g.options.Metrics, loads: in.loads})
 	return described(server, in, g.Health)
 }
 

@@ -173,7 +173,7 @@ func (s *Service) open(ctx context.Context, snapshot *catalog.Snapshot, req *sid
 	kept, key := &Conversations{Executor: s.Executor, Book: s.Executor.Book, Offered: s.Offered}, conversationKey(ctx, one)
 	head, asked, age, err := kept.openAt(ctx, key, req.GetOpenAtVersion())
 	if err != nil {
-		return kept.transcriptStatus(ctx, err)
+		return transcriptStatus(ctx, err)
 	}
 	t.format, one.PromptId = head.Provider, cmp.Or(head.Prompt, one.GetPromptId())
 	ctx = context.WithValue(ctx, loadKey{}, &t.load)

@@ -3,6 +3,8 @@ package server
 import (
 	"context"
 
+	"github.com/prometheus/client_golang/prometheus"
+
 	"github.com/sidecall/sidecall/internal/call"
 	sidecallv1 "github.com/sidecall/sidecall/proto/sidecall/v1"
 )
@@ -14,11 +16,21 @@ type Operator struct {
 	sidecallv1.UnimplementedOperatorServiceServer
 
 	Executor *call.Executor
+	// Metrics are those of the sidecar; nil has none.
+	Metrics prometheus.Gatherer
+
+	loads chan struct{} // see maxLoading
 }
 
 // FindExecutions answers "did it run?".
 func (o *Operator) FindExecutions(ctx context.Context, req *sidecallv1.FindExecutionsRequest) (*sidecallv1.FindExecutionsResponse, error) {
 	res, err := o.Executor.Records().Find(ctx, tenant(ctx), req)
+	return res, statusOf(err)
+}
+
+// PlanUndo lists what has happened in a conversation, and how it is undone.
+func (o *Operator) PlanUndo(ctx context.Context, req *sidecallv1.PlanUndoRequest) (*sidecallv1.PlanUndoResponse, error) {
+	res, err := o.Executor.Records().PlanUndo(ctx, tenant(ctx), req)
 	return res, statusOf(err)
 }
 

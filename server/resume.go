@@ -32,14 +32,14 @@ func (s *Conversations) ResumeConversation(ctx context.Context, req *sidecallv1.
 	key := conversationKey(ctx, req)
 	head, messages, now, err := s.Book.LoadAt(ctx, key, 0, pageBytes)
 	if err != nil {
-		return nil, s.transcriptStatus(ctx, err)
+		return nil, transcriptStatus(ctx, err)
 	}
 	before, err := s.compactBefore(ctx, key, &head, req)
 	if err == nil {
 		err = conversation.Compact(key, head.Provider, 0, before, messages)
 	}
 	if err != nil {
-		return nil, s.transcriptStatus(ctx, err)
+		return nil, transcriptStatus(ctx, err)
 	}
 	res := &sidecallv1.ResumeConversationResponse{Version: head.Version, Provider: string(head.Provider), CompactedBefore: before, PromptId: head.Prompt}
 	if err := s.tell(ctx, key, &head, now.Sub(head.CalledAt), len(messages[0].JSON), res); err != nil {
@@ -54,7 +54,7 @@ func (s *Conversations) ResumeConversation(ctx context.Context, req *sidecallv1.
 func (s *Conversations) tell(ctx context.Context, key conversation.Key, head *conversation.Head, age time.Duration, first int, res *sidecallv1.ResumeConversationResponse) error {
 	asked, err := s.Book.Pending(ctx, key, head)
 	if err != nil {
-		return s.transcriptStatus(ctx, err)
+		return transcriptStatus(ctx, err)
 	}
 	made := make([]tool.CallID, len(asked))
 	fitting := result.Fitting{Most: min(resultBytes, (receivable-first)/4)}

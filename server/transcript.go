@@ -39,7 +39,7 @@ func (s *Conversations) AppendMessages(ctx context.Context, req *sidecallv1.Appe
 		Fence: s.Executor.Records().Fence(tenant(ctx), req.GetConversationId()),
 	})
 	if err != nil {
-		return nil, s.transcriptStatus(ctx, err)
+		return nil, transcriptStatus(ctx, err)
 	}
 	return &sidecallv1.AppendMessagesResponse{Version: version}, nil
 }
@@ -49,7 +49,7 @@ func (s *Conversations) LoadConversation(ctx context.Context, req *sidecallv1.Lo
 	key := conversationKey(ctx, req)
 	head, messages, err := s.Book.Load(ctx, key, req.GetFromVersion(), pageBytes)
 	if err != nil {
-		return nil, s.transcriptStatus(ctx, err)
+		return nil, transcriptStatus(ctx, err)
 	}
 	before := req.GetCompactBefore()
 	switch {
@@ -57,11 +57,11 @@ func (s *Conversations) LoadConversation(ctx context.Context, req *sidecallv1.Lo
 		return nil, status.Errorf(codes.InvalidArgument, "compact_before: is %d: expected 0, or compacted_before of the page before", before)
 	case before == 0:
 		if before, err = s.compactBefore(ctx, key, &head, req); err != nil {
-			return nil, s.transcriptStatus(ctx, err)
+			return nil, transcriptStatus(ctx, err)
 		}
 	}
 	if err := conversation.Compact(key, head.Provider, req.GetFromVersion(), before, messages); err != nil {
-		return nil, s.transcriptStatus(ctx, err)
+		return nil, transcriptStatus(ctx, err)
 	}
 	res := &sidecallv1.LoadConversationResponse{Version: head.Version, Provider: string(head.Provider), CompactedBefore: before}
 	res.MessagesJson, res.NextVersion = page(messages, req.GetFromVersion(), head.Version)
@@ -102,7 +102,7 @@ func (s *Conversations) ListConversations(ctx context.Context, req *sidecallv1.L
 	}
 	found, next, err := s.Book.List(ctx, tenant(ctx), req.GetPageToken(), most)
 	if err != nil {
-		return nil, s.transcriptStatus(ctx, err)
+		return nil, transcriptStatus(ctx, err)
 	}
 	res := &sidecallv1.ListConversationsResponse{NextPageToken: next}
 	for _, one := range found {
@@ -127,7 +127,7 @@ func conversationKey(ctx context.Context, req interface{ GetConversationId() str
 }
 
 // transcriptStatus is the status of a request about a conversation that cannot be done.
-func (s *Conversations) transcriptStatus(ctx context.Context, err error) error {
+func transcriptStatus(ctx context.Context, err error) error {
 	if stale, ok := errors.AsType[*conversation.Stale](err); ok {
 		// Its error is that of a stream that has ended, whose status nobody hears.
 		_ = grpc.SetTrailer(ctx, metadata.Pairs(versionTrailer, strconv.FormatInt(stale.Version, 10)))

@@ -72,7 +72,7 @@ func (v *Conversation) Compact(ctx context.Context, leave Compaction) error {
 
 // load fetches all of it. After an error it is as it was, or unsure.
 func (v *Conversation) load(ctx context.Context) error {
-	service := v.client.conversations()
+	service := v.client.Conversations()
 	resumed, err := insist(ctx, func() (*sidecallv1.ResumeConversationResponse, error) {
 		return service.ResumeConversation(ctx, &sidecallv1.ResumeConversationRequest{
 			ConversationId: v.ID, CompactAfterTurns: v.leaves.AfterTurns, CompactToTokens: v.leaves.ToTokens,
@@ -108,7 +108,9 @@ func (v *Conversation) add(messages []string) {
 	v.Messages = append(v.Messages, rawOf(messages)...)
 }
 
-func (c *Client) conversations() sidecallv1.ConversationServiceClient {
+// Conversations returns the stub of the service that keeps messages, for what has no method
+// here: the list of all conversations.
+func (c *Client) Conversations() sidecallv1.ConversationServiceClient {
 	return sidecallv1.NewConversationServiceClient(c.conn)
 }
 
@@ -139,7 +141,7 @@ func (v *Conversation) append(ctx context.Context, turn string, open bool, messa
 	}
 	v.unsure = true // whatever comes of it: what is not known to be refused may be kept
 	_, err := insist(ctx, func() (*sidecallv1.AppendMessagesResponse, error) {
-		return v.client.conversations().AppendMessages(ctx, request)
+		return v.client.Conversations().AppendMessages(ctx, request)
 	})
 	if err != nil {
 		return stale(err)

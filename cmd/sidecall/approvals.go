@@ -7,9 +7,7 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
-	"google.golang.org/grpc/metadata"
 
-	sidecall "github.com/sidecall/sidecall/clients/go"
 	sidecallv1 "github.com/sidecall/sidecall/proto/sidecall/v1"
 )
 
@@ -37,15 +35,12 @@ command line is wrong; 3 the sidecar or its store cannot be reached.`
 
 // approving is an approvals command: what its flags say, and the sidecar.
 type approving struct {
-	cmd    *cobra.Command
-	client *sidecall.Client
-	at     operatorAt
-	addr   string // of the operator's surface, from at
+	operating
 
-	id, conversation, turn, tenant string
-	as, reason                     string
-	yes, asJSON                    bool
-	limit                          int
+	id, conversation, turn string
+	as, reason             string
+	yes                    bool
+	limit                  int
 }
 
 func newApprovals() *cobra.Command {
@@ -69,39 +64,27 @@ func newApprovals() *cobra.Command {
 }
 
 func newApprovalsCommand(name, short string, run func(*approving) error) *cobra.Command {
-	a := &approving{}
+	a := &approving{operating: operating{lost: lostDecision}}
 	lists := name == "list"
 	cmd := &cobra.Command{
 		Use: name, Short: short, Long: approvalsHelp,
 		Args: between(0, 0, "", "a call is named by --id, --conversation and --turn, a config file by --config"),
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			a.cmd = cmd
 			if err := a.check(lists); err != nil {
 				return fail(exitUsage, err)
 			}
-			var err error
-			if a.addr, err = a.at.address(); err != nil {
-				return fail(exitUsage, err)
-			}
-			if cmd.Flags().Changed("tenant") {
-				cmd.SetContext(metadata.AppendToOutgoingContext(cmd.Context(), "sidecall-tenant", a.tenant))
-			}
-			return withConnection(a.addr, func(client *sidecall.Client) error {
-				a.client = client
-				return run(a)
-			})
+			return a.run(cmd, func() error { return run(a) })
 		},
 	}
-	a.flags(cmd, lists)
+	a.add(cmd, lists)
 	return cmd
 }
 
-func (a *approving) flags(cmd *cobra.Command, lists bool) {
-	a.at.flags(cmd)
+// add adds the flags.
+func (a *approving) add(cmd *cobra.Command, lists bool) {
+	a.flags(cmd, "whose call it is, or whose calls to list")
 	flags := cmd.Flags()
 	flags.StringVar(&a.conversation, "conversation", "", "conversation_id of the call, or of the calls to list")
-	flags.StringVar(&a.tenant, "tenant", "", "whose call it is, or whose calls to list: the profiles of a listener that has its own, as in reader,writer")
-	flags.BoolVar(&a.asJSON, "json", false, "print JSON")
 	if lists {
 		flags.IntVar(&a.limit, "limit", 0, "list at most so many; 0 lists all")
 		return
@@ -129,9 +112,6 @@ func (a *approving) check(lists bool) error {
 	}
 	return nil
 }
-
-// failed makes a readable error of a gRPC status.
-func (a *approving) failed(err error) error { return operatorError(a.addr, lostDecision, err) }
 
 // decide allows or denies one call, as it was shown.
 func (a *approving) decide(deny bool) error {

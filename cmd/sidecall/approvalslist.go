@@ -14,12 +14,9 @@ import (
 
 // list prints the held calls.
 func (a *approving) list() error {
-	var out interface {
-		write(of []*sidecallv1.HeldExecution) error
-		end() error
-	} = &heldTable{out: a.cmd.OutOrStdout()}
+	out := listWriter[*sidecallv1.HeldExecution](&heldTable{out: a.cmd.OutOrStdout()})
 	if a.asJSON {
-		out = &listJSON[*sidecallv1.HeldExecution]{out: a.cmd.OutOrStdout()}
+		out = &jsonList[*sidecallv1.HeldExecution]{out: a.cmd.OutOrStdout()}
 	}
 	listed, more, token := 0, false, ""
 	for {

@@ -21,6 +21,7 @@ import (
 type fakeSidecar struct {
 	sidecallv1.UnimplementedToolServiceServer
 	sidecallv1.UnimplementedOperatorServiceServer
+	sidecallv1.UnimplementedConversationServiceServer
 
 	record  *sidecallv1.Execution
 	execute func(context.Context) (*sidecallv1.ExecuteToolResponse, error)
@@ -32,6 +33,12 @@ type fakeSidecar struct {
 	// request says.
 	becomes  sidecallv1.ExecutionState
 	resolved atomic.Int32
+	// shown are the pages of each conversation, listed those of the list of them, audit is
+	// what an audit finds, and audited what was asked of it.
+	shown   map[string][]*sidecallv1.ShowConversationResponse
+	listed  []*sidecallv1.ListConversationsResponse
+	audit   *sidecallv1.AuditConversationsResponse
+	audited []*sidecallv1.AuditConversationsRequest
 	// held are the calls that wait, and decided what is decided of them.
 	held    []*sidecallv1.HeldExecution
 	decided []*sidecallv1.ApproveExecutionRequest
@@ -104,6 +111,7 @@ func (f *fakeSidecar) serve(t *testing.T) (addr string, stop func()) {
 	server := grpc.NewServer()
 	sidecallv1.RegisterToolServiceServer(server, f)
 	sidecallv1.RegisterOperatorServiceServer(server, f)
+	sidecallv1.RegisterConversationServiceServer(server, f)
 	ended := make(chan error, 1)
 	go func() { ended <- server.Serve(listener) }()
 	t.Cleanup(func() {

@@ -7,10 +7,8 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
-	"google.golang.org/grpc/metadata"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
-	sidecall "github.com/sidecall/sidecall/clients/go"
 	sidecallv1 "github.com/sidecall/sidecall/proto/sidecall/v1"
 )
 
@@ -20,6 +18,7 @@ conversation, the latest first. Nothing is changed, and nothing is asked of the 
   RAN         it has a final result, which may be an error
   RUNNING     a sidecar is at it
   NOT RUN     nothing has had an effect under its id
+  HELD        nothing of it has run: a person has to allow it first (sidecall approvals)
   UNKNOWN     it may have run: sidecall resolve settles it
   FORGOTTEN   it was claimed, and its record is over its retention
   NEVER SEEN  no call was claimed that has this. One that was refused before, for
@@ -38,18 +37,16 @@ cannot be reached.`
 
 // searching is a find command.
 type searching struct {
-	at     operatorAt
-	addr   string
-	tenant string
-	label  string
-	since  string
-	limit  int
-	asJSON bool
-	req    sidecallv1.FindExecutionsRequest
+	operating
+
+	label string
+	since ago
+	limit int
+	req   sidecallv1.FindExecutionsRequest
 }
 
 func newFind() *cobra.Command {
-	s := &searching{}
+	s := &searching{operating: operating{lost: lostList}}
 	cmd := &cobra.Command{
 		Use:   "find [KEY=VALUE]",
 		Short: "Did it run? Find calls by an argument, a label, an id or a conversation",
@@ -63,26 +60,17 @@ func newFind() *cobra.Command {
 			if err := s.check(args, time.Now()); err != nil {
 				return fail(exitUsage, err)
 			}
-			var err error
-			if s.addr, err = s.at.address(); err != nil {
-				return fail(exitUsage, err)
-			}
-			if cmd.Flags().Changed("tenant") {
-				cmd.SetContext(metadata.AppendToOutgoingContext(cmd.Context(), "sidecall-tenant", s.tenant))
-			}
-			return withConnection(s.addr, func(client *sidecall.Client) error { return s.run(cmd, client.Operator()) })
+			return s.run(cmd, s.find)
 		},
 	}
-	s.at.flags(cmd)
+	s.flags(cmd, "whose calls")
 	flags := cmd.Flags()
 	flags.StringVar(&s.req.ToolUseId, "id", "", "tool_use_id of the call, in whatever turn")
 	flags.StringVar(&s.req.ConversationId, "conversation", "", "its conversation_id")
 	flags.StringVar(&s.label, "label", "", "a label that was sent with it, NAME=VALUE")
 	flags.StringVar(&s.req.ToolName, "tool", "", "calls of this tool only")
-	flags.StringVar(&s.since, "since", "", "calls that were claimed since: a duration such as 90m, 24h or 7d, or an instant such as 2026-11-21T03:00:00Z")
-	flags.StringVar(&s.tenant, "tenant", "", "whose calls: the profiles of a listener that has its own, as in reader,writer")
+	flags.Var(&s.since, "since", "calls that were claimed in this time, such as 90m, 24h or 7d")
 	flags.IntVar(&s.limit, "limit", 20, "show at most so many; 0 shows all")
-	flags.BoolVar(&s.asJSON, "json", false, "print JSON")
 	return cmd
 }
 
@@ -99,12 +87,8 @@ func (s *searching) check(args []string, now time.Time) (err error) {
 			return fmt.Errorf("--label %q: want NAME=VALUE", s.label)
 		}
 	}
-	if s.since != "" {
-		from, err := instant(s.since, now)
-		if err != nil {
-			return fmt.Errorf("--since %w", err)
-		}
-		s.req.Since = timestamppb.New(from)
+	if s.since.Duration > 0 {
+		s.req.Since = timestamppb.New(now.Add(-s.since.Duration))
 	}
 	switch {
 	case s.limit < 0:
@@ -115,20 +99,20 @@ func (s *searching) check(args []string, now time.Time) (err error) {
 	return nil
 }
 
-// run prints what is found.
-func (s *searching) run(cmd *cobra.Command, operator sidecallv1.OperatorServiceClient) error {
-	out := foundWriter(&foundText{out: cmd.OutOrStdout(), now: time.Now()})
+// find prints what is found.
+func (s *searching) find() error {
+	out := listWriter[*sidecallv1.FoundExecution](&foundText{out: s.cmd.OutOrStdout()})
 	if s.asJSON {
-		out = &listJSON[*sidecallv1.FoundExecution]{out: cmd.OutOrStdout()}
+		out = &jsonList[*sidecallv1.FoundExecution]{out: s.cmd.OutOrStdout()}
 	}
 	found, undecided, more := 0, false, false
 	for {
 		if s.req.PageSize = 100; s.limit > 0 {
 			s.req.PageSize = int32(min(100, s.limit-found))
 		}
-		res, err := operator.FindExecutions(cmd.Context(), &s.req)
+		res, err := s.client.Operator().FindExecutions(s.cmd.Context(), &s.req)
 		if err != nil {
-			return operatorError(s.addr, lostList, err)
+			return s.failed(err)
 		}
 		if err := out.write(res.GetExecutions()); err != nil {
 			return err
@@ -140,7 +124,7 @@ func (s *searching) run(cmd *cobra.Command, operator sidecallv1.OperatorServiceC
 		s.req.PageToken = res.GetNextPageToken()
 		if more = s.req.GetPageToken() != ""; !more || s.limit > 0 && found >= s.limit {
 			if found == 0 {
-				never(cmd.ErrOrStderr(), &s.req, res)
+				never(s.cmd.ErrOrStderr(), &s.req, res)
 			}
 			break
 		}
@@ -149,7 +133,7 @@ func (s *searching) run(cmd *cobra.Command, operator sidecallv1.OperatorServiceC
 		return err
 	}
 	if more {
-		fmt.Fprintf(cmd.ErrOrStderr(), "sidecall: the latest %d are shown, and there may be more: --limit 0 shows all\n", found)
+		fmt.Fprintf(s.cmd.ErrOrStderr(), "sidecall: the latest %d are shown, and there may be more: --limit 0 shows all\n", found)
 	}
 	if found == 0 || undecided {
 		return fail(exitFailed, nil)

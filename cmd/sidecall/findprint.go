@@ -18,6 +18,7 @@ var verdicts = map[sidecallv1.Verdict]string{
 	sidecallv1.Verdict_VERDICT_NOT_RUN:   "NOT RUN",
 	sidecallv1.Verdict_VERDICT_UNKNOWN:   "UNKNOWN",
 	sidecallv1.Verdict_VERDICT_FORGOTTEN: "FORGOTTEN",
+	sidecallv1.Verdict_VERDICT_HELD:      "HELD",
 }
 
 // never says that nothing was found, and what that means.
@@ -29,16 +30,9 @@ func never(out io.Writer, req *sidecallv1.FindExecutionsRequest, res *sidecallv1
 	}
 }
 
-// foundWriter prints calls in parts.
-type foundWriter interface {
-	write(calls []*sidecallv1.FoundExecution) error
-	end() error
-}
-
 // foundText is for people: a paragraph for each call.
 type foundText struct {
 	out  io.Writer
-	now  time.Time
 	some bool
 }
 

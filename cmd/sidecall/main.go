@@ -1,8 +1,8 @@
 // Command sidecall runs the sidecar and talks to a running one.
 //
-// Exit codes: 0 it worked; 1 the tool call failed or could not be settled, a
-// demo promise was not kept, a case was not met, the sidecar is not ready, or
-// serve could not end cleanly; 2 the command line, the config file or the cases
+// Exit codes: 0 it worked; 1 the tool call failed or could not be settled, there is
+// no such conversation, a demo promise was not kept, a case was not met, the sidecar
+// is not ready, or serve could not end cleanly; 2 the command line, the config file or the cases
 // are wrong; 3 the sidecar cannot be reached, or could not start.
 package main
 
@@ -51,15 +51,15 @@ func newRoot() *cobra.Command {
 retries only what is provably safe, cuts output without losing it, and answers
 every failure so that the model can repair its call.
 
-Exit codes: 0 it worked; 1 the call failed or could not be settled, a demo
-promise was not kept, a case was not met, the sidecar is not ready, or serve
-could not end cleanly; 2 the command line, the config file or the cases are
+Exit codes: 0 it worked; 1 the call failed or could not be settled, there is no
+such conversation, a demo promise was not kept, a case was not met, the sidecar is
+not ready, or serve could not end cleanly; 2 the command line, the config file or the cases are
 wrong; 3 the sidecar cannot be reached or could not start.`,
 		SilenceErrors: true,
 		SilenceUsage:  true,
 	}
 	root.Version = buildVersion().line()
 	root.SetVersionTemplate("{{.Version}}\n")
-	root.AddCommand(newServe(), newDemo(), newCheck(), newTest(), newTools(), newCall(), newFind(), newResolve(), newApprovals(), newReady(), newVersion(), newStandIn())
+	root.AddCommand(newServe(), newDemo(), newCheck(), newTest(), newTools(), newCall(), newFind(), newResolve(), newApprovals(), newConversations(), newAudit(), newConsole(), newReady(), newVersion(), newStandIn())
 	return root
 }

@@ -8,8 +8,10 @@ import (
 
 	"github.com/spf13/cobra"
 	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/status"
 
+	sidecall "github.com/sidecall/sidecall/clients/go"
 	"github.com/sidecall/sidecall/internal/config"
 )
 
@@ -44,14 +46,6 @@ func (o *operatorAt) address() (string, error) {
 	return operatorOf(defaultConfig)
 }
 
-// operatorError is rpcError of a request at an operator's socket.
-func operatorError(addr, lost string, err error) error {
-	if status.Code(err) == codes.Unimplemented {
-		return fail(exitUnavailable, fmt.Errorf("what answers at %s has no operator's surface: is it the operator socket of a sidecar of this version?", addr))
-	}
-	return rpcError(addr, lost, err)
-}
-
 // operatorOf is the operator socket of a config file. A path in it that is relative
 // is taken from here, as serve takes it from where it was started.
 func operatorOf(path string) (string, error) {
@@ -64,4 +58,45 @@ func operatorOf(path string) (string, error) {
 		return "", fmt.Errorf("%s: the operator's surface is %s", path, off)
 	}
 	return address, nil
+}
+
+// operating is a command of those who look after a sidecar, and the sidecar.
+type operating struct {
+	cmd    *cobra.Command
+	client *sidecall.Client
+	at     operatorAt
+	addr   string // of the operator's surface, from at
+	tenant string
+	asJSON bool
+	lost   string // what may have become of a request whose answer is lost
+}
+
+// flags adds those that each such command has. whose says what a tenant is asked for.
+func (o *operating) flags(cmd *cobra.Command, whose string) {
+	o.at.flags(cmd)
+	cmd.Flags().StringVar(&o.tenant, "tenant", "", whose+": the profiles of a listener that has its own, as in reader,writer")
+	cmd.Flags().BoolVar(&o.asJSON, "json", false, "print JSON")
+}
+
+// run runs a command against the sidecar that its flags name.
+func (o *operating) run(cmd *cobra.Command, do func() error) (err error) {
+	o.cmd = cmd
+	if o.addr, err = o.at.address(); err != nil {
+		return fail(exitUsage, err)
+	}
+	if cmd.Flags().Changed("tenant") {
+		cmd.SetContext(metadata.AppendToOutgoingContext(cmd.Context(), "sidecall-tenant", o.tenant))
+	}
+	return withConnection(o.addr, func(client *sidecall.Client) error {
+		o.client = client
+		return do()
+	})
+}
+
+// failed makes a readable error of a gRPC status.
+func (o *operating) failed(err error) error {
+	if status.Code(err) == codes.Unimplemented {
+		return fail(exitUnavailable, fmt.Errorf("what answers at %s has no operator's surface: is it the operator socket of a sidecar of this version?", o.addr))
+	}
+	return rpcError(o.addr, o.lost, err)
 }

@@ -29,15 +29,21 @@ func writeMessage(out io.Writer, m proto.Message) error {
 	return err
 }
 
-// listJSON is a list for programs: one JSON array, an element per line, printed as it comes.
-type listJSON[M proto.Message] struct {
+// listWriter prints a list in parts.
+type listWriter[M proto.Message] interface {
+	write(part []M) error
+	end() error
+}
+
+// jsonList is a list for programs: one JSON array, an entry per line.
+type jsonList[M proto.Message] struct {
 	out  io.Writer
 	some bool
 }
 
-func (j *listJSON[M]) write(all []M) error {
+func (j *jsonList[M]) write(part []M) error {
 	var b strings.Builder
-	for _, one := range all {
+	for _, one := range part {
 		encoded, err := protojson.MarshalOptions{UseProtoNames: true}.Marshal(one)
 		if err != nil {
 			return fail(exitUnavailable, err)
@@ -53,7 +59,7 @@ func (j *listJSON[M]) write(all []M) error {
 	return err
 }
 
-func (j *listJSON[M]) end() error {
+func (j *jsonList[M]) end() error {
 	closing := "\n]\n"
 	if !j.some {
 		closing = "[]\n"

@@ -7,9 +7,6 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
-	"google.golang.org/grpc/metadata"
-
-	sidecall "github.com/sidecall/sidecall/clients/go"
 )
 
 const resolveHelp = `Without --id, list the calls whose outcome is unknown: the answer of the tool, or
@@ -40,7 +37,7 @@ settled, you said no, or the verification does not decide; 2 the command line is
 wrong; 3 the sidecar or its store cannot be reached.`
 
 func newResolve() *cobra.Command {
-	r := &resolving{}
+	r := &resolving{operating: operating{lost: lostResolution}}
 	cmd := &cobra.Command{
 		Use:   "resolve [--id ID --as done|not_run --reason TEXT | --id ID --verify]",
 		Short: "List the calls of which nobody knows whether they ran, and settle them",
@@ -54,25 +51,14 @@ func newResolve() *cobra.Command {
 			if err := r.check(); err != nil {
 				return fail(exitUsage, err)
 			}
-			var err error
-			if r.addr, err = r.at.address(); err != nil {
-				return fail(exitUsage, err)
-			}
-			if cmd.Flags().Changed("tenant") {
-				cmd.SetContext(metadata.AppendToOutgoingContext(cmd.Context(), "sidecall-tenant", r.tenant))
-			}
-			return withConnection(r.addr, func(client *sidecall.Client) error {
-				r.client = client
-				return r.run()
-			})
+			return r.operating.run(cmd, r.run)
 		},
 	}
-	r.at.flags(cmd)
+	r.operating.flags(cmd, "whose call it is, or whose calls to list")
 	flags := cmd.Flags()
 	flags.StringVar(&r.id, "id", "", "tool_use_id of the call to settle")
 	flags.StringVar(&r.conversation, "conversation", "", "its conversation_id")
 	flags.StringVar(&r.turn, "turn", "", "its turn_id")
-	flags.StringVar(&r.tenant, "tenant", "", "whose call it is, or whose calls to list: the profiles of a listener that has its own, as in reader,writer")
 	flags.StringVar(&r.as, "as", "", "what became of it: done or not_run")
 	flags.StringVar(&r.reason, "reason", "", "how you know, at most 500 characters")
 	flags.StringVar(&r.content, "content", "", "with --as done: what the model is told besides; @FILE reads a file")
@@ -82,7 +68,6 @@ func newResolve() *cobra.Command {
 	flags.StringVar(&r.args, "args", "", "with --verify: the JSON arguments of the call, which are not stored; @FILE reads a file")
 	flags.BoolVarP(&r.yes, "yes", "y", false, "do not ask, settle")
 	flags.IntVar(&r.limit, "limit", 0, "list at most so many; 0 lists all")
-	flags.BoolVar(&r.asJSON, "json", false, "print JSON")
 	return cmd
 }
 

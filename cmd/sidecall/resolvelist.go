@@ -15,9 +15,9 @@ const listPage = 1000
 
 // list prints the unknown calls.
 func (r *resolving) list() error {
-	out := unknownWriter(&unknownTable{out: r.cmd.OutOrStdout()})
+	out := listWriter[*sidecallv1.UnknownExecution](&unknownTable{out: r.cmd.OutOrStdout()})
 	if r.asJSON {
-		out = &listJSON[*sidecallv1.UnknownExecution]{out: r.cmd.OutOrStdout()}
+		out = &jsonList[*sidecallv1.UnknownExecution]{out: r.cmd.OutOrStdout()}
 	}
 	listed, more, token := 0, false, ""
 	for {
@@ -59,12 +59,6 @@ func (r *resolving) sum(listed int, more bool) {
 		}
 		fmt.Fprintf(errOut, "sidecall: %s. Find out whether a call has happened, then: sidecall resolve --id ID --conversation C --turn T --tenant N --as done|not_run --reason TEXT\n", count)
 	}
-}
-
-// unknownWriter prints a list in parts.
-type unknownWriter interface {
-	write([]*sidecallv1.UnknownExecution) error
-	end() error
 }
 
 // unknownTable is for people. Each part is aligned by itself.

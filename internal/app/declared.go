@@ -33,6 +33,7 @@ func declaredRoute(h *host, name string, cfg *config.Config, found *problems) (*
 	}
 	compileProgram(route, declared, nil, wrong)
 	compileVerification(route, declared.CallRules, wrong)
+	compileCompensation(route, declared.CallRules, wrong)
 	compileApproval(route, declared.CallRules, wrong)
 	compileRecovery(route, declared.CallRules, cfg, wrong)
 	checkEffectKey(route, func(path []string, err error) {

@@ -108,6 +108,7 @@ func discoveredRoute(h *host, d backend.Discovered, as config.Discovered, cfg *c
 	}
 	compileProgram(route, config.Tool{CallRules: as.Rules, OutputSchema: config.JSON(d.OutputSchema)}, patterns, wrong)
 	compileVerification(route, as.Rules, wrong)
+	compileCompensation(route, as.Rules, wrong)
 	compileRecovery(route, as.Rules, cfg, wrong)
 	checkEffectKey(route, wrong)
 	compileApproval(route, as.Rules, wrong)

@@ -49,7 +49,7 @@ func newFronts(p *parts, operator string) *fronts {
 	}
 	servers := server.NewGRPC(pipeline(p), p.drain, p.telemetry.Logger, server.GRPCOptions{
 		Servers: len(offers), MaxRequestBytes: int(bounds.MaxRequestBytes), Bytes: p.bytes, MaxStreams: uint32(bounds.MaxInFlight + bounds.MaxWaiting + refusedStreams),
-		Operator: operator, Book: p.book, Workers: reception{&p.generation},
+		Operator: operator, Book: p.book, Metrics: p.telemetry.Gatherer, Workers: reception{&p.generation},
 	})
 	f.agents, f.operators, f.health = make(map[string]*grpc.Server), servers.Operators(), servers.Health
 	for offer, profiles := range offers {

@@ -124,6 +124,9 @@ func (i *inspection) rules(r config.CallRules) {
 	if r.Verify != nil {
 		i.verification(r.Verify)
 	}
+	if r.CompensateWith != nil {
+		i.derived(r.CompensateWith.Tool, r.CompensateWith.Args, "compensate_with")
+	}
 	for n, rule := range r.Errors {
 		for m, name := range rule.AllowedAlternatives {
 			other, ok := i.config.Tools[name]
@@ -138,24 +141,30 @@ func (i *inspection) rules(r config.CallRules) {
 // verification holds what a verification asks with against the schemas: of the
 // tool that it asks, and of its own.
 func (i *inspection) verification(v *config.Verify) {
-	asked, known := i.drafts[v.Tool]
-	for _, name := range slices.Sorted(maps.Keys(v.Args)) {
-		switch at := i.under("verify", "args", name); {
-		case known && asked.Never(name):
-			i.add(config.RuleArgument, fmt.Sprintf("the input schema of %s can never have %q%s: it can never be asked", v.Tool, name, meant(asked.Nearest(name))), at...)
-		case known && !asked.Mentions(name):
-			i.add(config.RuleArgumentUndeclared, fmt.Sprintf("the input schema of %s does not mention %q%s", v.Tool, name, meant(asked.Nearest(name))), at...)
-		}
-		i.reads(v.Args[name], "verify", "args", name)
-	}
-	for _, name := range asked.Required() {
-		if _, given := v.Args[name]; !given && known {
-			i.add(config.RuleArgument, fmt.Sprintf("the input schema of %s requires %q: without it, it can never be asked", v.Tool, name), i.under("verify", "args")...)
-		}
-	}
+	i.derived(v.Tool, v.Args, "verify")
 	i.reads(v.DoneWhen, "verify", "done_when")
 	i.reads(v.NotRunWhen, "verify", "not_run_when")
 	i.reads(v.Result, "verify", "result")
+}
+
+// derived holds the arguments of a call that is derived from one of this tool against the
+// schemas of both.
+func (i *inspection) derived(with string, args map[string]string, key string) {
+	asked, known := i.drafts[with]
+	for _, name := range slices.Sorted(maps.Keys(args)) {
+		switch at := i.under(key, "args", name); {
+		case known && asked.Never(name):
+			i.add(config.RuleArgument, fmt.Sprintf("the input schema of %s can never have %q%s: it can never be asked", with, name, meant(asked.Nearest(name))), at...)
+		case known && !asked.Mentions(name):
+			i.add(config.RuleArgumentUndeclared, fmt.Sprintf("the input schema of %s does not mention %q%s", with, name, meant(asked.Nearest(name))), at...)
+		}
+		i.reads(args[name], key, "args", name)
+	}
+	for _, name := range asked.Required() {
+		if _, given := args[name]; !given && known {
+			i.add(config.RuleArgument, fmt.Sprintf("the input schema of %s requires %q: without it, it can never be asked", with, name), i.under(key, "args")...)
+		}
+	}
 }
 
 // argsMember finds which arguments an expression reads, and quoted text, which

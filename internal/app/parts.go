@@ -15,6 +15,7 @@ import (
 	"github.com/sidecall/sidecall/internal/config"
 	"github.com/sidecall/sidecall/internal/conversation"
 	"github.com/sidecall/sidecall/internal/limit"
+	"github.com/sidecall/sidecall/internal/notify"
 	"github.com/sidecall/sidecall/internal/telemetry"
 	"github.com/sidecall/sidecall/server"
 )
@@ -34,6 +35,8 @@ type parts struct {
 	catalog    *catalog.Catalog
 	dedupe     *dedupe.Dedupe
 	book       *conversation.Book // in the store of dedupe
+	notifier   *notify.Notifier   // nil where nobody is told
+	notified   chan struct{}      // closed when it has ended
 }
 
 // open opens the parts in the order in which they need each other. After an
@@ -54,6 +57,9 @@ func (p *parts) open(ctx context.Context, options Options) error {
 	p.generation.Store(first)
 	p.warnOf(first.warnings)
 	if p.dedupe, p.book, err = openDedupe(p.config, p.instance, p.telemetry); err != nil {
+		return err
+	}
+	if p.notifier, err = newNotifier(p.config, p.telemetry); err != nil {
 		return err
 	}
 	if err := p.dedupe.Alone(ctx); err != nil {
@@ -94,6 +100,10 @@ func (p *parts) close(ctx context.Context) error {
 	var errs []error
 	if last := p.generation.Load(); last != nil {
 		errs = append(errs, last.retire(ctx))
+	}
+	if p.notified != nil {
+		p.endLife()
+		<-p.notified
 	}
 	if p.dedupe != nil {
 		errs = append(errs, p.dedupe.Close(ctx))

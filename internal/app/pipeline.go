@@ -23,5 +23,6 @@ func pipeline(p *parts) *call.Executor {
 		Looks:    limit.NewBulkhead(maxLooks),
 		Life:     p.life,
 		Hold:     p.drain.Hold,
+		Notify:   p.notifier,
 	})
 }

@@ -130,8 +130,9 @@ func compileRecovery(route *catalog.Route, rules config.CallRules, cfg *config.C
 		return
 	}
 	// Those that the config names are only ever kept as hashes, so that they may be sensitive.
-	if route.Search, err = failures.NewTargeting(rules.SearchKeys, nil, nil); err != nil {
-		wrong([]string{"search_keys"}, err)
+	route.Search, err = failures.NewTargeting(rules.SearchKeys, nil, nil)
+	if field, ok := errors.AsType[*failures.FieldError](err); ok {
+		wrong(nil, &failures.FieldError{Field: "search_keys" + strings.TrimPrefix(field.Field, "target"), Reason: strings.Replace(field.Reason, "be a target", "be searched by", 1)})
 	}
 }
 

@@ -42,6 +42,7 @@ listen: ["unix://%[1]s/s.sock"]
 admin: off
 store: {embedded: {path: "%[1]s/s.db"}}
 pins: {path: "%[1]s/pins"}
+notify: {url: "http://127.0.0.1:1", secret: "sixteen bytes of"}
 backends:
   h: {http: {base_url: "http://127.0.0.1:1", allow_private: true, tls: {cert: "%[1]s/pem", key: "%[1]s/pem"}}}
   m: {mcp: {command: ["false"], dir: "%[1]s"}, tools: {x: {}}}

@@ -103,6 +103,7 @@ func (s *Sidecar) start(ctx context.Context, options Options) error {
 	first.discover(s.ready)
 	first.takeOver(nil)
 	s.fronts.serve(opened)
+	s.parts.notify()
 	// What the start needed beyond what is kept (the text of the config, the
 	// compilers' garbage) goes back to the system.
 	debug.FreeOSMemory()

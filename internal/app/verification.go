@@ -34,3 +34,17 @@ func compileVerification(route *catalog.Route, rules config.CallRules, wrong com
 		NotRunAfter: cmp.Or(v.NotRunAfter, max(route.Tool.Policy.AttemptTimeout, leastNotRunAfter)),
 	}
 }
+
+// compileCompensation compiles how a call is undone.
+func compileCompensation(route *catalog.Route, rules config.CallRules, wrong complaint) {
+	c := rules.CompensateWith
+	if c == nil {
+		return
+	}
+	args, err := interpret.CompileArguments(c.Args)
+	if err != nil {
+		wrong([]string{"compensate_with"}, err)
+		return
+	}
+	route.Compensation = &catalog.Compensation{Tool: c.Tool, Args: args}
+}

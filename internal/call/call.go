@@ -10,6 +10,7 @@ import (
 	"github.com/sidecall/sidecall/internal/call/result"
 	"github.com/sidecall/sidecall/internal/catalog"
 	"github.com/sidecall/sidecall/internal/interpret"
+	"github.com/sidecall/sidecall/internal/notify"
 	"github.com/sidecall/sidecall/internal/rules"
 	"github.com/sidecall/sidecall/internal/rules/loop"
 	"github.com/sidecall/sidecall/internal/telemetry"
@@ -68,6 +69,10 @@ type report struct {
 	rule  string         // by which it was refused, where its code does not tell; see ruleOf
 	cause error          // for the log only
 	stack string         // of a panic, for the log only
+	// needs says what of the call a person is needed for; empty for nothing. claim names the
+	// claim, or the hold, that it is about.
+	needs notify.Kind
+	claim string
 }
 
 func newCall(snapshot *catalog.Snapshot, req Request) *call {

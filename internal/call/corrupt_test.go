@@ -17,7 +17,7 @@ import (
 // rottenStore is a store that cannot read a record.
 type rottenStore struct{ brokenStore }
 
-var errRotten = &dedupe.Corrupt{Name: "sidecall:{/c1}/t1/toolu_1", Why: fmt.Errorf("%w: a record is state(9)", dedupe.ErrCorrupt)}
+var errRotten = &dedupe.Corrupt{Name: "sidecall:{103}//c1/t1/toolu_1", Why: fmt.Errorf("%w: a record is state(9)", dedupe.ErrCorrupt)}
 
 func (rottenStore) Admit(context.Context, dedupe.Request) (dedupe.Admission, error) {
 	return dedupe.Admission{}, errRotten

@@ -25,6 +25,7 @@ func (c *call) details() []byte {
 			kept.ArgumentsJson, kept.ArgumentsCut = shown, true
 		}
 	}
+	c.planUndo(kept)
 	encoded, err := proto.Marshal(kept)
 	if err != nil || len(encoded) > dedupe.MaxDetailsBytes {
 		// Unreachable while every text is valid UTF-8 and bounded where it comes in.

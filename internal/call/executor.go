@@ -8,6 +8,7 @@ import (
 	"github.com/sidecall/sidecall/internal/catalog"
 	"github.com/sidecall/sidecall/internal/conversation"
 	"github.com/sidecall/sidecall/internal/limit"
+	"github.com/sidecall/sidecall/internal/notify"
 	"github.com/sidecall/sidecall/internal/rules"
 	"github.com/sidecall/sidecall/internal/rules/taint"
 	"github.com/sidecall/sidecall/internal/telemetry"
@@ -42,6 +43,8 @@ type Parts struct {
 	// Hold hears of a call that goes on without its caller, until release; nil
 	// when nobody wants to.
 	Hold func() (release func())
+	// Notify is told of calls that need a person; nil tells nobody.
+	Notify *notify.Notifier
 }
 
 // Executor runs calls.
@@ -49,6 +52,7 @@ type Executor struct {
 	Parts
 
 	replays  replays
+	texts    errorTexts
 	verifier verify.Looker
 	makers   []rules.Maker
 }

@@ -226,9 +226,11 @@ func (t *telling) verdict() (verdict sidecallv1.Verdict, explanation, advice str
 		return sidecallv1.Verdict_VERDICT_RAN, t.ended(),
 			"Sent again with the same ids it gets this result, and does not run. Under another id it would run again."
 	case fate == dedupe.NeverRan && record.State == dedupe.Held:
-		return sidecallv1.Verdict_VERDICT_NOT_RUN, t.waits(), t.allow()
+		return sidecallv1.Verdict_VERDICT_HELD, t.waits(), t.allow()
 	case fate == dedupe.NeverRan:
 		return sidecallv1.Verdict_VERDICT_NOT_RUN, "nothing of it has had an effect: " + t.ended(), "It is safe to send again with the same ids: then it runs."
+	case fate == dedupe.Repeatable && record.Effect == tool.ReadOnly && t.declared() == tool.ReadOnly:
+		return sidecallv1.Verdict_VERDICT_NOT_RUN, "it has no effect, and may be tried again: " + t.ended(), "It is safe to send again, under any id."
 	case fate == dedupe.Repeatable:
 		return sidecallv1.Verdict_VERDICT_UNKNOWN, "it may have run, and its effect may be repeated: " + t.ended(),
 			"Send it again with the same ids: it is repeated safely. Under another id it would be another call."

@@ -40,9 +40,9 @@ func (e Prompts) StartPrompt(ctx context.Context, p Prompt) (*sidecallv1.Budget,
 	return e.leftOf(ctx, p, profile), nil
 }
 
-// EndPrompt ends a prompt, for the log and the metrics; the result is that of
-// StartPrompt.
-func (e Prompts) EndPrompt(ctx context.Context, p Prompt, reason string) (*sidecallv1.Budget, error) {
+// EndPrompt ends a prompt, for the log and the metrics, and tells what is used of its budget
+// and what has happened in it.
+func (e Prompts) EndPrompt(ctx context.Context, p Prompt, reason string) (*sidecallv1.EndPromptResponse, error) {
 	if len(reason) > maxReasonBytes {
 		why := explain.TooLong("exit_reason", reason, maxReasonBytes)
 		return nil, fault(Invalid, "%s: %s", why.Field, why.Constraint)
@@ -52,7 +52,26 @@ func (e Prompts) EndPrompt(ctx context.Context, p Prompt, reason string) (*sidec
 		return nil, err
 	}
 	e.Recorder.EndPrompt(p.key(), reason)
-	return e.leftOf(ctx, p, profile), nil
+	res := &sidecallv1.EndPromptResponse{Budget: e.leftOf(ctx, p, profile)}
+	if p.Conversation != "" {
+		res.Effects, res.EffectsIncomplete = e.committed(ctx, p)
+	}
+	return res, nil
+}
+
+// committed are the effects of a prompt; that the store cannot tell of them is no reason not to end
+// it.
+func (e Prompts) committed(ctx context.Context, p Prompt) (effects []*sidecallv1.CommittedEffect, incomplete bool) {
+	ctx, cancel := context.WithTimeout(ctx, tallyTimeout)
+	defer cancel()
+	began, err := e.Dedupe.Tally(ctx, p.Tenant, p.Conversation, rules.Counter(p.ID))
+	if err != nil {
+		return nil, true
+	}
+	effects, next, err := Records(e).effects(ctx, effectQuery{
+		tenant: p.Tenant, conversation: p.Conversation, prompt: p.ID, since: began.StartedAt,
+	})
+	return effects, err != nil || next != ""
 }
 
 func (p *Prompt) key() telemetry.PromptKey {

@@ -84,8 +84,8 @@ func TestAPromptIsCountedFromItsBeginToItsEnd(t *testing.T) {
 	validated.PromptId, validated.Profile, validated.ValidateOnly = "p1", "tight", true
 	s.Call(validated)
 	for range 2 { // its answer may be lost
-		left, err = s.Prompts().EndPrompt(t.Context(), p, "budget_exceeded")
-		if err != nil || left.GetToolCallsLimit() != 3 || left.GetToolCallsUsed() != 3 {
+		ended, err := s.Prompts().EndPrompt(t.Context(), p, "budget_exceeded")
+		if left := ended.GetBudget(); err != nil || left.GetToolCallsLimit() != 3 || left.GetToolCallsUsed() != 3 {
 			t.Errorf("at the end: %v, %v", left, err)
 		}
 	}
@@ -102,11 +102,11 @@ func TestAPromptIsCountedFromItsBeginToItsEnd(t *testing.T) {
 // Without limits, and without the store, a prompt ends as well.
 func TestAPromptEndsWithoutABudget(t *testing.T) {
 	s, metrics, _ := metered(t)
-	if left, err := s.Prompts().EndPrompt(t.Context(), call.Prompt{Conversation: "c1"}, "end_turn"); left != nil || err != nil {
+	if left, err := s.Prompts().EndPrompt(t.Context(), call.Prompt{Conversation: "c1"}, "end_turn"); left.GetBudget() != nil || left.GetEffectsIncomplete() || err != nil {
 		t.Errorf("without limits: %v, %v", left, err)
 	}
 	s.With(func(p *call.Parts) { p.Dedupe = calltest.NewOn(t, brokenStore{}).Dedupe })
-	if left, err := s.Prompts().EndPrompt(t.Context(), call.Prompt{Conversation: "c2", Profile: "tight"}, ""); left != nil || err != nil {
+	if left, err := s.Prompts().EndPrompt(t.Context(), call.Prompt{Conversation: "c2", Profile: "tight"}, ""); left.GetBudget() != nil || !left.GetEffectsIncomplete() || err != nil {
 		t.Errorf("without the store: %v, %v", left, err)
 	}
 	says(t, metrics(), `sidecall_prompts_total{sidecall_exit="end_turn"} 1`, `sidecall_prompts_total{sidecall_exit="other"} 1`)
@@ -152,9 +152,9 @@ func TestPromptsOfAnotherTenant(t *testing.T) {
 		t.Fatal(res)
 	}
 	for tenant, used := range map[string]int64{"they": 0, "me": 1} {
-		left, err := s.Prompts().EndPrompt(t.Context(), call.Prompt{Tenant: tenant, Conversation: "c1", Profile: "tight"}, "end_turn")
-		if err != nil || left.GetToolCallsUsed() != used {
-			t.Errorf("%s: %v, %v, want %d used", tenant, left, err, used)
+		ended, err := s.Prompts().EndPrompt(t.Context(), call.Prompt{Tenant: tenant, Conversation: "c1", Profile: "tight"}, "end_turn")
+		if err != nil || ended.GetBudget().GetToolCallsUsed() != used {
+			t.Errorf("%s: %v, %v, want %d used", tenant, ended, err, used)
 		}
 	}
 	says(t, metrics(), `sidecall_prompt_calls_count{sidecall_profile="tight"} 1`, `sidecall_prompts_total{sidecall_exit="end_turn"} 2`)

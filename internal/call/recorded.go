@@ -3,12 +3,15 @@ package call
 import (
 	"context"
 	"fmt"
+	"strconv"
+	"time"
+
 	"github.com/sidecall/sidecall/dedupe"
 	"github.com/sidecall/sidecall/internal/call/explain"
 	"github.com/sidecall/sidecall/internal/call/result"
+	"github.com/sidecall/sidecall/internal/notify"
 	"github.com/sidecall/sidecall/internal/schema"
 	"github.com/sidecall/sidecall/internal/tool"
-	"time"
 )
 
 // recorded is a call with what is recorded of it, or of another that has its effect: it is
@@ -60,6 +63,7 @@ func (r recorded) replay() *answer {
 // unknownAgain answers a call that may or may not have happened, in the words in
 // which that was first found out when there are any.
 func (r recorded) unknownAgain() *answer {
+	r.log.needs, r.log.claim = notify.Unknown, strconv.FormatInt(r.Record.Epoch, 10)
 	if len(r.Record.Result) > 0 {
 		return r.replay()
 	}

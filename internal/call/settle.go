@@ -3,12 +3,14 @@ package call
 import (
 	"context"
 	"errors"
+	"strconv"
 	"time"
 
 	"google.golang.org/protobuf/proto"
 
 	"github.com/sidecall/sidecall/dedupe"
 	"github.com/sidecall/sidecall/internal/failpoint"
+	"github.com/sidecall/sidecall/internal/notify"
 	"github.com/sidecall/sidecall/internal/output"
 	"github.com/sidecall/sidecall/internal/rules"
 )
@@ -19,6 +21,9 @@ import (
 // it is known to be down: the result is safe then, and the caller waits.
 const settleTimeout = 5 * time.Second
 
+// needed is what a person is needed for, by how a call ends.
+var needed = map[dedupe.State]notify.Kind{dedupe.Unknown: notify.Unknown, dedupe.Held: notify.Held}
+
 // settle writes what became of the call under its claim: the one store round
 // trip after the effect. The record holds the response as it is returned, so
 // that a replay equals the original.
@@ -27,6 +32,9 @@ func (e *Executor) settle(ctx context.Context, c *call, end ending) *response {
 		return e.respond(c, end.answer)
 	}
 	end.answer.Recorded, end.answer.Approval = true, c.run.approval
+	if needs, ok := needed[end.state]; ok {
+		c.log.needs, c.log.claim = needs, strconv.FormatInt(c.run.claim.Epoch(), 10)
+	}
 	c.held.end(end.answer, end.state, e.Recorder.Panicked)
 	var leaves rules.Leaves
 	res, shaped := c.render(end.answer)
@@ -34,7 +42,7 @@ func (e *Executor) settle(ctx context.Context, c *call, end ending) *response {
 	settlement := dedupe.Settlement{
 		State: end.state, Attempts: c.run.tried.sent, Frees: end.frees(c), Tokens: leaves.Tokens, Appends: leaves.Appends,
 	}
-	if c.run.tried.upstreamID != "" {
+	if c.run.tried.upstreamID != "" || c.route.Compensation != nil {
 		settlement.Details = c.details()
 	}
 	if end.state == dedupe.Held {

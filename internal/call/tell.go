@@ -4,7 +4,9 @@ import (
 	"context"
 	"runtime/debug"
 	"slices"
+	"time"
 
+	"github.com/sidecall/sidecall/internal/notify"
 	"github.com/sidecall/sidecall/internal/telemetry"
 	"github.com/sidecall/sidecall/internal/tool"
 	sidecallv1 "github.com/sidecall/sidecall/proto/sidecall/v1"
@@ -86,6 +88,13 @@ func (e *Executor) tell(caller context.Context, c *call, res *response) {
 	}()
 	if res.GetReplayed() {
 		e.replays.add(c.Key)
+	} else if res.GetError() != nil && c.route != nil {
+		e.texts.add(c.route.Tool.Name, res.GetError())
+	}
+	if c.log.needs != "" {
+		e.Notify.Tell(notify.Event{
+			Kind: c.log.needs, Call: c.Key, Claim: c.log.claim, Tool: c.route.Tool.Name, Why: res.GetError().GetConstraint(), At: time.Now(),
+		})
 	}
 	c.log.trace.End(caller, endOf(c, res, c.run.tried.sent > 0 && caller.Err() != nil))
 }

@@ -54,6 +54,9 @@ type Route struct {
 	// when nothing is configured.
 	Verification *Verification
 
+	// Compensation is how a call that has happened is undone; nil when nothing is configured.
+	Compensation *Compensation
+
 	// Approval says of which calls a person is asked first; nil where of none.
 	Approval *interpret.Approval
 
@@ -73,6 +76,12 @@ type Route struct {
 // would be now.
 func (r *Route) Blocked() time.Duration {
 	return max(r.Breaker.RetryAfter(), r.Connection.RetryAfter())
+}
+
+// Compensation undoes a call by one of another tool.
+type Compensation struct {
+	Tool string
+	Args *interpret.Arguments
 }
 
 // Verification finds out what became of a call whose answer was lost, by asking

@@ -90,6 +90,9 @@ func (k *checker) rules(name string, r CallRules, w within) {
 	if r.Verify != nil {
 		k.verify(name, r, w.in("verify"))
 	}
+	if r.CompensateWith != nil {
+		k.compensation(name, r.CompensateWith, w.in("compensate_with", "tool"))
+	}
 	for i, rule := range r.Recovery.Rules {
 		k.suggested(rule, w.in("recovery", "rules", index(i)))
 	}
@@ -138,6 +141,21 @@ func (k *checker) verify(name string, r CallRules, w within) {
 	attempt := cmp.Or(r.AttemptTimeout, k.Defaults.AttemptTimeout)
 	if v.NotRunAfter != 0 && v.NotRunAfter < attempt {
 		w.in("not_run_after").find(RuleVerify, "not_run_after is shorter than the attempt_timeout of "+attempt.String()+": the call may still be under way when it is found not to have run")
+	}
+}
+
+// compensation checks the tool that undoes what another one has done.
+func (k *checker) compensation(name string, c *Compensation, w within) {
+	t, declared := k.Tools[c.Tool]
+	switch {
+	case c.Tool == name:
+		w.bad("a tool cannot undo itself: expected another tool")
+	case declared && t.EffectOrDefault() == tool.ReadOnly:
+		w.bad("the tool " + quote(c.Tool) + " is read_only, and undoes nothing: expected one with an effect")
+	case k.Tools[name].Backend != "" && k.Tools[name].EffectOrDefault() == tool.ReadOnly:
+		w.find(RuleUnused, "the tool is read_only: there is nothing to undo")
+	default:
+		k.known(c.Tool, w)
 	}
 }
 

@@ -90,6 +90,7 @@ type CallRules struct {
 	Errors            []ErrorRule   `yaml:"errors" doc:"Replies that are errors, and which; the first rule that matches counts."`
 	EmptyWhen         string        `yaml:"empty_when" doc:"CEL condition under which a success found nothing."`
 	Recovery          RecoveryRules `yaml:"recovery" doc:"What its failed calls are told of what was tried before them. Keys not written: defaults.recovery."`
+	CompensateWith    *Compensation `yaml:"compensate_with" doc:"How a call of it that has happened is undone: a tool, and its arguments. It is never undone by itself. See effects.md."`
 	SearchKeys        []string      `yaml:"search_keys" doc:"The arguments that its calls can be found by, at most 4, as in recovery.target: sidecall find order_id=A-77. Their values are kept as hashes. Without this key: those of recovery.target, but for what is sensitive." format:"nonempty"`
 	Partial           *Partial      `yaml:"partial" doc:"How a reply says which of its items were done; done(item) is what an item says of itself. See partial.md."`
 }
@@ -134,6 +135,12 @@ func (v Verify) check(w within) {
 	if v.DoneWhen == "" && v.NotRunWhen == "" {
 		w.bad("it can never decide: expected done_when, not_run_when, or both")
 	}
+}
+
+// Compensation says how the effect of a call is undone by a call of another tool.
+type Compensation struct {
+	Tool string            `yaml:"tool" doc:"The tool that undoes it." required:"true" format:"name"`
+	Args map[string]string `yaml:"args" doc:"Its arguments: name to CEL expression over the args, the result, text, status and headers of the call that is undone, and its tool_use_id, conversation_id, turn_id and idempotency_key." keys:"nonempty" format:"nonempty"`
 }
 
 // EffectKey says which calls of a tool do the same: a call under a new id that would

@@ -4,8 +4,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"maps"
-	"slices"
 	"strings"
 
 	"cel.dev/cel-go/cel"
@@ -84,8 +82,7 @@ type Judgement struct {
 // Verification is a compiled VerificationConfig. It is immutable and safe for
 // concurrent use.
 type Verification struct {
-	args             map[string]*expression
-	names            []string // of args, sorted
+	args             *Arguments
 	doneWhen, notRun *expression
 	result           *expression
 	readsArgs        bool
@@ -102,22 +99,16 @@ func (e *KeyError) Error() string { return strings.Join(e.Key, ".") + ": " + e.R
 
 // CompileVerification compiles a config. Its errors are *KeyError, all at once.
 func CompileVerification(cfg VerificationConfig) (*Verification, error) {
-	v := &Verification{args: make(map[string]*expression, len(cfg.Args)), names: slices.Sorted(maps.Keys(cfg.Args))}
-	var errs []error
+	args, errs := compileArguments(cfg.Args, subjectScope)
+	v := &Verification{args: args}
+	for name, text := range cfg.Args {
+		v.readsArgs = v.readsArgs || args.of[name] != nil && reads(subjectScope, text, "args")
+	}
 	compile := func(text string, in scope, want *cel.Type, key ...string) *expression {
-		c := compiler{}
-		compiled := c.compile("", text, in, want)
-		for _, err := range c.errs {
-			errs = append(errs, &KeyError{key, strings.TrimPrefix(err.Error(), ": ")})
-		}
+		compiled, err := compileKey(text, in, want, key...)
+		errs = append(errs, err...)
 		v.readsArgs = v.readsArgs || compiled != nil && reads(in, text, "args")
 		return compiled
-	}
-	for _, name := range v.names {
-		if cfg.Args[name] == "" {
-			errs = append(errs, &KeyError{[]string{"args", name}, "an expression is missing"})
-		}
-		v.args[name] = compile(cfg.Args[name], subjectScope, nil, "args", name)
 	}
 	v.doneWhen = compile(cfg.DoneWhen, verificationScope, cel.BoolType, "done_when")
 	v.notRun = compile(cfg.NotRunWhen, verificationScope, cel.BoolType, "not_run_when")
@@ -155,15 +146,7 @@ func (v *Verification) ReadsArgs() bool { return v.readsArgs }
 
 // Arguments are those to ask the read-only tool with: a JSON object.
 func (v *Verification) Arguments(about Subject) (json.RawMessage, error) {
-	args := make(map[string]any, len(v.names))
-	for _, name := range v.names {
-		value, err := v.args[name].value(&verificationView{view: &view{args: about.Args}, about: &about})
-		if err != nil {
-			return nil, fmt.Errorf("args.%s: %w", name, err)
-		}
-		args[name] = plainValue(value)
-	}
-	return encode(args)
+	return v.args.object(&verificationView{view: &view{args: about.Args}, about: &about})
 }
 
 // Judge reads the answer of the read-only tool. Only an answer tells something:

@@ -34,6 +34,7 @@ type Entry struct {
 	ToolCalls  jsontext.Value `json:"tool_calls"`
 	ToolCallID string         `json:"tool_call_id"`
 	CallID     string         `json:"call_id"`
+	Output     jsontext.Value `json:"output"`
 	function   `json:",inline"`
 }
 

@@ -47,6 +47,8 @@ type Telemetry struct {
 	Logger *slog.Logger
 	// Metrics serves /metrics in the Prometheus text format.
 	Metrics http.Handler
+	// Gatherer is what it serves.
+	Gatherer prometheus.Gatherer
 
 	// local writes to the process's own log alone: what is said there of the exporters
 	// must not become something more for them to send.
@@ -173,6 +175,7 @@ func (t *Telemetry) startMetrics(ctx context.Context, res *resource.Resource) (*
 	}
 	provider := metric.NewMeterProvider(options...)
 	t.senders = append(t.senders, provider.Shutdown)
+	t.Gatherer = registry
 	t.Metrics = promhttp.HandlerFor(registry, promhttp.HandlerOpts{EnableOpenMetrics: true})
 	return provider, nil
 }

@@ -11,6 +11,8 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
+	"github.com/sidecall/sidecall/internal/store/redisstore"
+	"github.com/sidecall/sidecall/internal/tool"
 	sidecallv1 "github.com/sidecall/sidecall/proto/sidecall/v1"
 	"github.com/sidecall/sidecall/test/testkit/harness"
 )
@@ -33,7 +35,7 @@ func TestADamagedRecordInRedisRunsNothing(t *testing.T) {
 		if res := s.Call(call(id)); res.GetIsError() || !res.GetRecorded() {
 			t.Fatalf("%v", res)
 		}
-		name := "sidecall:{/c}//" + id
+		name := redisstore.RecordKey("sidecall:", tool.CallID{Conversation: "c", ID: id})
 		redis.Do("setrange", name, "1", state)
 		for _, toolName := range []string{"act", "look"} {
 			req := call(id)
@@ -80,7 +82,7 @@ func TestARecordOfALaterVersion(t *testing.T) {
 	if first.GetIsError() || !first.GetRecorded() {
 		t.Fatalf("%v", first)
 	}
-	const name = "sidecall:{/c}//later"
+	name := redisstore.RecordKey("sidecall:", tool.CallID{Conversation: "c", ID: "later"})
 	written := redis.Do("getrange", name, "0", "0")
 	redis.Do("setrange", name, "0", "\x09")
 	for _, toolName := range []string{"act", "look"} {

@@ -1,6 +1,6 @@
 #!/bin/sh
 # Installs what the end-to-end tests talk to: the MCP servers that others wrote
-# (npm and PyPI), the gRPC clients for Node and Python, and redis-server; and the
+# (npm and PyPI), the gRPC clients for Node and Python, redis-server and a browser; and the
 # Node client's own dependencies, with which it is built, among them the agent
 # frameworks that it has adapters for.
 # Running it again does nothing when nothing changed.
@@ -52,6 +52,7 @@ need python3 python3
 need git git
 need node nodejs
 need npm npm
+need chromium chromium
 
 node -e 'process.exit(Number(process.versions.node.split(".")[0]) >= 20 ? 0 : 1)' ||
 	die "node $(node --version) is too old: version 20 or later is needed"

@@ -5,11 +5,15 @@ import (
 	"crypto/rand"
 	"flag"
 	"path/filepath"
+	"runtime"
+	"slices"
+	"strconv"
 	"sync"
 	"syscall"
 	"testing"
 	"time"
 
+	"github.com/sidecall/sidecall/dedupe"
 	"github.com/sidecall/sidecall/internal/tool"
 )
 
@@ -19,8 +23,13 @@ var benchRecords = flag.Int("records", 0, "records in the store before Benchmark
 // each on the disk before it returns, 32 in flight on two processors. Compare
 // -records 0 with -records 1000000.
 func BenchmarkAdmitSettle(b *testing.B) {
+	b.Run("bare", func(b *testing.B) { admitSettle(b, 0) })
+	b.Run("found by three terms", func(b *testing.B) { admitSettle(b, 3) })
+}
+
+func admitSettle(b *testing.B, terms int) {
 	s := open(b, filepath.Join(b.TempDir(), "store.db"), Options{})
-	fill(b, s, *benchRecords)
+	fill(b, s, *benchRecords, terms)
 	begun := time.Now()
 	s = reopen(b, s)
 	opened := time.Since(begun)
@@ -30,7 +39,7 @@ func BenchmarkAdmitSettle(b *testing.B) {
 	cpu := cpuTime(b)
 	b.RunParallel(func(pb *testing.PB) {
 		for pb.Next() {
-			oneCall(b, s)
+			oneCall(b, s, terms)
 		}
 	})
 	b.ReportMetric(float64(cpuTime(b)-cpu)/float64(b.N), "cpu-ns/op")
@@ -49,9 +58,12 @@ func cpuTime(b *testing.B) int64 {
 
 var benchResult = make([]byte, 600)
 
-func oneCall(b *testing.B, s *Store) {
+func oneCall(b *testing.B, s *Store, terms int) {
 	req := request(rand.Text(), tool.NonIdempotent)
 	req.Key.Conversation = rand.Text()
+	for range terms {
+		req.Terms = append(req.Terms, dedupe.TermOf("acme", "argument", "order_id", rand.Text()))
+	}
 	if _, err := s.Admit(context.Background(), req); err != nil {
 		b.Error(err)
 	}
@@ -62,15 +74,83 @@ func oneCall(b *testing.B, s *Store) {
 	}
 }
 
-func fill(b *testing.B, s *Store, records int) {
+func fill(b *testing.B, s *Store, records, terms int) {
 	const workers = 1024
 	var crowd sync.WaitGroup
 	for range workers {
 		crowd.Go(func() {
 			for range records / workers {
-				oneCall(b, s)
+				oneCall(b, s, terms)
 			}
 		})
 	}
 	crowd.Wait()
+}
+
+// BenchmarkFind asks for one call among -records, for none, and for the first page of a term
+// that a tenth of them have.
+func BenchmarkFind(b *testing.B) {
+	n := max(*benchRecords, 1000)
+	_, bare := benchStore(b, n, false)
+	s, heap := benchStore(b, n, true)
+	b.Logf("%d bytes of memory a call, of which %d are those of its terms", heap/n, (heap-bare)/n)
+	begun := time.Now()
+	s = reopen(b, s)
+	b.Logf("opened in %v", time.Since(begun).Round(time.Millisecond))
+	for _, c := range []struct {
+		name  string
+		term  dedupe.Term
+		calls int
+	}{{"hit", benchTerm("own", n/2), 1}, {"miss", benchTerm("never", 0), 0}, {"first page of many", benchTerm("tenth", 0), 100}} {
+		b.Run(c.name, func(b *testing.B) {
+			var took []time.Duration
+			for b.Loop() {
+				begun := time.Now()
+				page, err := s.Find(b.Context(), dedupe.Search{Tenant: "acme", Term: c.term, Most: 100})
+				took = append(took, time.Since(begun))
+				if err != nil || len(page.Calls) != c.calls {
+					b.Fatal(len(page.Calls), err)
+				}
+			}
+			slices.Sort(took)
+			b.ReportMetric(float64(took[len(took)/2].Microseconds()), "p50-us")
+		})
+	}
+}
+
+func benchTerm(name string, i int) dedupe.Term {
+	return dedupe.TermOf("acme", "argument", name, strconv.Itoa(i))
+}
+
+// benchStore has so many calls that are done, each with three terms if they are indexed, many in
+// a commit; heap is what it takes of memory.
+func benchStore(b *testing.B, n int, indexed bool) (s *Store, heap int) {
+	inUse := func() int {
+		runtime.GC()
+		var m runtime.MemStats
+		runtime.ReadMemStats(&m)
+		return int(m.HeapAlloc)
+	}
+	before := inUse()
+	s = open(b, filepath.Join(b.TempDir(), "store.db"), Options{})
+	for from := 0; from < n; from += 1000 {
+		op := newOperation(dedupe.Frees, 1<<20, func(t *txn) error {
+			for i := from; i < min(n, from+1000); i++ {
+				key := tool.CallID{Tenant: "acme", Conversation: strconv.Itoa(i / 10), Turn: "1", ID: strconv.Itoa(i)}
+				record := dedupe.Record{State: dedupe.Done, Epoch: 1, Owner: "o", Tool: "refund", StartedAt: t.now, FinishedAt: t.now, Result: benchResult}
+				err := t.SetCall(key, &record, 24*time.Hour)
+				if err == nil && indexed {
+					err = t.Index(key, []dedupe.Term{benchTerm("own", i), benchTerm("customer", i/5), benchTerm("tenth", i%10)}, 72*time.Hour)
+				}
+				if err != nil {
+					return err
+				}
+			}
+			return nil
+		})
+		if err := s.do(b.Context(), op); err != nil {
+			b.Fatal(err)
+		}
+	}
+	return s, inUse() - before
 }

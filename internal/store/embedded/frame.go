@@ -31,6 +31,7 @@ const (
 	outputRow       = 'o'
 	conversationRow = 'c' // the head of one
 	messageRow      = 'm'
+	indexRow        = 'i' // by which terms a call is found
 	logRow          = 'l' // sheets have the kinds of package dedupe, and this one
 )
 
@@ -81,6 +82,19 @@ func (f *file) readFrame(p place) (frame, error) {
 		return frame{}, err
 	}
 	return parseFrame(p.at, b)
+}
+
+// readFrameAt reads the frame that begins at a place.
+func (f *file) readFrameAt(at int64) (frame, error) {
+	var size [4]byte
+	if _, err := (logReader{f}).ReadAt(size[:], at); err != nil {
+		return frame{}, err
+	}
+	n := int64(binary.BigEndian.Uint32(size[:])) + frameHead
+	if n > mostFrame {
+		return frame{}, corrupt("a frame of %d bytes at %d of the log", n, at)
+	}
+	return f.readFrame(place{at, uint32(n)})
 }
 
 // checksum is that of the log from a place to its end.

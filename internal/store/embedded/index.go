@@ -16,6 +16,7 @@ type index struct {
 	outputs   outputs
 	// conversations by the digests of their heads.
 	conversations map[digest]talk
+	terms         terms
 
 	live ledger
 }
@@ -70,6 +71,8 @@ type change struct {
 	open bool // the call of a record is undecided
 	talk      // of the head of a conversation
 	gone bool // the row has expired, if it is still where it was
+	// postings are those of a row of terms, outdated those of the row before it.
+	postings, outdated []posting
 }
 
 // changed is what a row changes when it is put somewhere.
@@ -81,6 +84,8 @@ func (x *index) changed(kind byte, expires int64, key, value []byte) (c change, 
 	case conversationRow:
 		c.name = string(key)
 		c.messages, _, err = decodeTalk(value)
+	case indexRow:
+		c.postings, err = x.postings(key, value)
 	}
 	return c, err
 }
@@ -109,12 +114,27 @@ func (x *index) change(c *change) {
 		if delete(x.conversations, c.of); !c.gone {
 			x.conversations[c.of] = c.talk
 		}
+	case indexRow:
+		x.post(c)
 	case outputRow:
 		if known {
 			x.outputs.remove(found{c.of, before})
 		}
 		if !c.gone {
 			x.outputs.add(found{c.of, c.row})
+		}
+	}
+}
+
+func (x *index) post(c *change) {
+	for _, p := range c.outdated {
+		x.terms.remove(p)
+	}
+	for _, p := range c.postings {
+		if p.at = c.at; c.gone {
+			x.terms.remove(p)
+		} else {
+			x.terms.put(p)
 		}
 	}
 }

@@ -24,11 +24,6 @@ func (s *Store) ListOpen(ctx context.Context, from string) (dedupe.Page, error) 
 	return read(ctx, s, func(t *txn) (dedupe.Page, error) { return t.listOpen(at) })
 }
 
-// Find implements dedupe.Store.
-func (s *Store) Find(_ context.Context, search dedupe.Search) (dedupe.Page, error) {
-	return dedupe.Page{}, search.Validate()
-}
-
 // lowest are the first of all in order: as many as a page looks at, and one more if there are
 // more. Only those that may be among them are sorted.
 func lowest[T any](order func(a, b T) int, all iter.Seq[T]) (low []T) {

@@ -8,6 +8,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -225,7 +226,7 @@ func (m *modelled) put(name, body string, size int, keep time.Duration, err erro
 
 func (m *modelled) admit(id string, keep time.Duration) {
 	req := request(id, tool.NonIdempotent)
-	req.Retention = keep
+	req.Retention, req.Terms = keep, []dedupe.Term{{'a'}, termOf(id)}
 	a, err := m.Admit(m.t.Context(), req)
 	if has, there := m.has("call " + id); err == nil && a.Verdict != dedupe.Won && (a.Verdict == dedupe.Mismatch || !there) {
 		m.t.Errorf("call %s, which is %q: %v", id, has, a.Verdict)
@@ -234,7 +235,52 @@ func (m *modelled) admit(id string, keep time.Duration) {
 			m.t.Errorf("call %s runs again, and is %.9q", id, has)
 		}
 		m.put("call "+id, claimed, 0, keep, err)
+		if err == nil {
+			longer := dedupe.IndexKeep(keep)
+			m.model["found "+id] = kept{id, m.clock.now().Add(longer), longer}
+		}
 	}
+}
+
+// termOf is the term of one call.
+func termOf(id string) dedupe.Term { return dedupe.Term([]byte(fmt.Sprintf("%16s", id))) }
+
+// found is the call that is found by its own term, and by the one that all have.
+func (m *modelled) found(name string) (string, error) {
+	own, err := m.Find(m.t.Context(), dedupe.Search{Tenant: "acme", Term: termOf(name), Most: 10})
+	all, wrong := m.Find(m.t.Context(), dedupe.Search{Tenant: "acme", Term: dedupe.Term{'a'}, Most: 1000})
+	if err = errors.Join(err, wrong); err != nil {
+		return "", err
+	}
+	others := slices.DeleteFunc(all.Calls, func(call dedupe.Listed) bool { return call.Key.ID != name })
+	if !slices.EqualFunc(own.Calls, others, func(a, b dedupe.Listed) bool { return a.Key == b.Key }) || len(others) > 1 {
+		return "", fmt.Errorf("found by its own term %v, by the other %v", own.Calls, others)
+	}
+	if len(others) == 0 {
+		return "", nil
+	}
+	return others[0].Key.ID, nil
+}
+
+// postings reports postings that are not those of the rows of the log.
+func (m *modelled) postings() error {
+	var want []posting
+	err := m.file.scan(m.file.tail, m.file.end, func(f frame) (bool, error) {
+		if f.kind != indexRow || m.index.rows[m.index.digest(f.kind, f.key)].place != f.place {
+			return true, nil
+		}
+		some, err := m.index.postings(f.key, f.value)
+		for _, p := range some {
+			p.at = f.at
+			want = append(want, p)
+		}
+		return true, err
+	})
+	slices.SortFunc(want, posting.compare)
+	if got := slices.Concat(m.index.terms.chunks...); err == nil && !slices.Equal(got, want) {
+		err = fmt.Errorf("the postings are %v, want %v", got, want)
+	}
+	return err
 }
 
 func (m *modelled) settle(id, body string, keep time.Duration) {
@@ -285,7 +331,7 @@ func (m *modelled) check() {
 		m.t.Error(err)
 	}
 	m.still(func() {
-		if err := m.file.disjoint(); err != nil {
+		if err := errors.Join(m.file.disjoint(), m.postings()); err != nil {
 			m.t.Error(err)
 		}
 		if got := m.fileBytes(m.t); got > modelBound {
@@ -314,7 +360,7 @@ func (m *modelled) live() (n int64) {
 func (m *modelled) differs(want model) error {
 	for i := range modelNames {
 		name := fmt.Sprint(i)
-		for kind, has := range map[string]func(string) (string, error){"sheet ": m.sheet, "call ": m.call, "talk ": m.talk} {
+		for kind, has := range map[string]func(string) (string, error){"sheet ": m.sheet, "call ": m.call, "talk ": m.talk, "found ": m.found} {
 			k := want[kind+name]
 			if !k.expires.After(m.clock.now()) {
 				k.body = ""
@@ -340,6 +386,8 @@ func (m *modelled) expires(kind, name string) (ms int64) {
 			ms = m.index.rows[m.index.digest(dedupe.TallySheet, sheetKey(tallied(name)))].expires
 		case "call ":
 			ms = m.index.rows[m.index.digest(recordRow, encodeKey(request(name, 0).Key))].expires
+		case "found ":
+			ms = m.index.rows[m.index.digest(indexRow, encodeKey(request(name, 0).Key))].expires
 		default:
 			ms = m.index.rows[m.index.digest(conversationRow, conversationKey(transcriptKey(name)))].expires
 		}

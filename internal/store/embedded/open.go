@@ -85,7 +85,7 @@ func (d *database) load() error {
 		if read.kind != outputRow {
 			f.largest = max(f.largest, int64(read.size))
 		}
-		return true, d.index.read(read)
+		return true, d.index.read(f, read)
 	}); err != nil {
 		return err
 	}
@@ -100,10 +100,16 @@ func (d *database) load() error {
 }
 
 // read notes a frame of the log.
-func (x *index) read(f frame) error {
+func (x *index) read(from *file, f frame) error {
 	c, err := x.changed(f.kind, f.expires, f.key, f.value)
-	if f.kind == recordRow {
+	switch before, known := x.rows[c.of]; {
+	case f.kind == recordRow:
 		_, err = dedupe.DecodeSealed(f.value)
+	case f.kind == indexRow && known && err == nil:
+		var replaced frame
+		if replaced, err = from.readFrame(before.place); err == nil {
+			c.outdated, err = x.postings(replaced.key, replaced.value)
+		}
 	}
 	if err == nil {
 		c.place = f.place

@@ -7,6 +7,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -57,14 +58,14 @@ func aCommit(t *testing.T, round, size int) (before, after []byte) {
 			return t.SetSheet(dedupe.Sheet{Kind: dedupe.TallySheet, Name: "filler"}, strings.Repeat("x", 20_000), time.Hour)
 		})
 	}
-	claim(t, s, request("last", tool.NonIdempotent))
+	claim(t, s, about("last"))
 	var err error
 	if before, err = os.ReadFile(path); err != nil {
 		t.Fatal(err)
 	}
 	group := []*operation{settling(t, settlement("last", strings.Repeat("y", size)))}
 	for i := range 5 {
-		group = append(group, admitting(t, request(fmt.Sprint("new ", i), tool.NonIdempotent)))
+		group = append(group, admitting(t, about(fmt.Sprint("new ", i))))
 	}
 	s.serve(group)
 	if after, err = os.ReadFile(path); err != nil {
@@ -93,6 +94,13 @@ func crashed(t *testing.T, random *rand.Rand, before, after []byte, size int) de
 		if got := lookup(t, s, fmt.Sprint("new ", i)); got.State != want {
 			t.Errorf("of the commit there is %v, and new %d is %v", state, i, got.State)
 		}
+	}
+	found := []string{"new 4", "new 3", "new 2", "new 1", "new 0", "last"}
+	if state == dedupe.Absent {
+		found = found[5:]
+	}
+	if got := findable(t, s); !slices.Equal(got, found) {
+		t.Errorf("of the commit there is %v, and found are %q", state, got)
 	}
 	var known []string
 	for round := range 4 {

@@ -71,7 +71,54 @@ func (t *txn) SetSheet(name dedupe.Sheet, body string, keep time.Duration) error
 	return t.set(name.Kind, key, expires, []byte(body))
 }
 
-func (t *txn) Index(tool.CallID, []dedupe.Term, time.Duration) error { return nil }
+// Index implements dedupe.Rows.
+func (t *txn) Index(key tool.CallID, terms []dedupe.Term, keep time.Duration) error {
+	if len(terms) == 0 {
+		return nil
+	}
+	name := encodeKey(key)
+	v := indexed{number: t.file.end + int64(len(t.frames)), claimed: t.ms(), terms: terms}
+	outdated, err := t.supersede(key, name, &v)
+	if err != nil {
+		return err
+	}
+	value := v.encode()
+	c, err := t.index.changed(indexRow, dedupe.Millis(t.now.Add(keep)), name, value)
+	if err != nil {
+		return err
+	}
+	c.outdated = outdated
+	return t.add(c, name, value)
+}
+
+// supersede returns the postings of the row that there is of a call. The new one has its terms
+// too, so that what they were about is not told as never seen; and its number, if the call was
+// not claimed since.
+func (t *txn) supersede(key tool.CallID, name []byte, v *indexed) (outdated []posting, err error) {
+	r, known := t.row(t.index.digest(indexRow, name))
+	if !known {
+		return nil, nil
+	}
+	f, err := t.read(r.place)
+	if err != nil {
+		return nil, err
+	}
+	before, err := decodeIndexed(f.value)
+	if err != nil {
+		return nil, err
+	}
+	record, err := t.Call(key)
+	if err != nil {
+		return nil, err
+	}
+	if r.expires > t.ms() {
+		v.add(before.terms)
+		if dedupe.Millis(record.StartedAt) <= before.claimed {
+			v.number, v.claimed = before.number, before.claimed
+		}
+	}
+	return t.index.postings(f.key, f.value)
+}
 
 func (t *txn) Append(key tool.CallID, a dedupe.Append, keep time.Duration) error {
 	name := dedupe.Sheet{Tenant: key.Tenant, Conversation: key.Conversation, Kind: logRow, Name: a.Log}

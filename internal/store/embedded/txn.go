@@ -67,9 +67,6 @@ func (t *txn) cut(to mark) {
 
 // set puts a row: what counts of it from then on.
 func (t *txn) set(kind byte, key []byte, expires time.Time, value ...[]byte) error {
-	if t.rows == nil {
-		return errLook
-	}
 	c, err := t.index.changed(kind, dedupe.Millis(expires), key, value[0])
 	if err != nil {
 		return err
@@ -79,6 +76,9 @@ func (t *txn) set(kind byte, key []byte, expires time.Time, value ...[]byte) err
 
 // add adds the frame of a change, at a place that is filled in here.
 func (t *txn) add(c change, key []byte, value ...[]byte) error {
+	if t.rows == nil {
+		return errLook
+	}
 	size := frameBytes + len(key)
 	for _, part := range value {
 		size += len(part)
@@ -96,14 +96,18 @@ func (t *txn) add(c change, key []byte, value ...[]byte) error {
 	return nil
 }
 
+// row is where a row is, whether its time is over or not.
+func (t *txn) row(of digest) (r row, known bool) {
+	if r, known = t.rows[of]; !known {
+		r, known = t.index.rows[of]
+	}
+	return r, known
+}
+
 // get returns the value of a row; nil where there is none, or its time is over. That of a
 // message is over when that of its head is, which whoever asks has read.
 func (t *txn) get(kind byte, key []byte) (value []byte, expires time.Time, err error) {
-	of := t.index.digest(kind, key)
-	r, known := t.rows[of]
-	if !known {
-		r, known = t.index.rows[of]
-	}
+	r, known := t.row(t.index.digest(kind, key))
 	if !known || r.expires <= t.ms() && kind != messageRow {
 		return nil, time.Time{}, nil
 	}

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -173,12 +174,40 @@ func everything(t *testing.T, s *Store, id string) error {
 	if got, err := s.ReadConversation(ctx, kept.Key, 0, 100); err != nil || len(got.Messages) != 1 {
 		return fmt.Errorf("a conversation with %d messages, %w", len(got.Messages), err)
 	}
+	if err := indexes(ctx, s, id); err != nil {
+		return err
+	}
 	page, err := s.ListOpen(ctx, "")
 	for err == nil && page.Next != "" && len(page.Calls) == 0 {
 		page, err = s.ListOpen(ctx, page.Next)
 	}
 	if err == nil && len(page.Calls) == 0 {
 		err = errors.New("the unknown call is not listed")
+	}
+	return err
+}
+
+// indexes claims a call again and again, until that is at another time than before, and finds it.
+func indexes(ctx context.Context, s *Store, id string) error {
+	req := request(id+" again", tool.NonIdempotent)
+	req.Terms = []dedupe.Term{{1}}
+	var claims []time.Time
+	for i := 0; len(claims) < 2 || claims[i-1].Equal(claims[i-2]); i++ {
+		req.Owner = fmt.Sprint(i)
+		a, err := s.Admit(ctx, req)
+		if err != nil {
+			return err
+		}
+		claims = append(claims, a.Record.StartedAt)
+		end := settlement(req.Key.ID, "")
+		end.Owner, end.Epoch, end.State = req.Owner, a.Record.Epoch, dedupe.NotRun
+		if _, err := s.Settle(ctx, end); err != nil {
+			return err
+		}
+	}
+	page, err := s.Find(ctx, dedupe.Search{Tenant: req.Key.Tenant, Term: req.Terms[0], Most: dedupe.MaxFound})
+	if err == nil && !slices.ContainsFunc(page.Calls, func(call dedupe.Listed) bool { return call.Key == req.Key }) {
+		err = errors.New("the call is not found")
 	}
 	return err
 }

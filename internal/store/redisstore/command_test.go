@@ -207,7 +207,7 @@ func TestWhatIsDecidedByALaterTimeIsSent(t *testing.T) {
 		State: dedupe.Claimed, Epoch: 1, Owner: "alice", Tool: "refund", Effect: tool.Keyed, LeaseUntil: now.Add(time.Minute),
 	}}
 	req := dedupe.Request{Key: tool.CallID{ID: "x"}, Owner: "bob", Tool: "refund", Effect: tool.Keyed, Lease: time.Hour, Retention: time.Hour}
-	name := recordKey("", req.Key)
+	name := RecordKey("", req.Key)
 	l.expect(row{key: name, text: stamp(string(claim.AppendSealed(nil)), now)})
 	replies := []time.Time{now.Add(time.Second), now.Add(time.Minute), now.Add(time.Minute)}
 	sent := 0

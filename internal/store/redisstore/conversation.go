@@ -18,7 +18,8 @@ import (
 // conversationKeys are the keys of a conversation: of its head, and of the list of its
 // messages, both in the slot of its calls.
 func conversationKeys(prefix string, k conversation.Key) (head, messages string) {
-	return string(appendKey(nil, prefix, "conversation/", 2, k.Tenant, k.ID)), string(appendKey(nil, prefix, "messages/", 2, k.Tenant, k.ID))
+	in := shardOf(k.Tenant, k.ID)
+	return string(appendKey(nil, prefix, "conversation/", in, k.Tenant, k.ID)), string(appendKey(nil, prefix, "messages/", in, k.Tenant, k.ID))
 }
 
 // WriteConversation implements conversation.Store. With WaitReplicas it waits for them.
@@ -96,12 +97,12 @@ const maxScans = 20
 // ListConversations implements conversation.Store. It walks over the keys as
 // ListOpen does.
 func (s *Store) ListConversations(ctx context.Context, tenant, from string, most int) (page conversation.Page, err error) {
-	prefix := strings.TrimSuffix(string(appendKey(nil, s.options.KeyPrefix, "conversation/", 2, tenant, "")), "}")
+	pattern := escaped(s.options.KeyPrefix+"conversation/") + "{???}/" + escaped(url.QueryEscape(tenant)) + "/*"
 	for range maxScans {
-		page.Next, err = s.scan(ctx, from, prefix, int64(most), func(on *redis.Client, keys []string) error {
+		page.Next, err = s.scan(ctx, from, pattern, int64(most), func(on *redis.Client, keys []string) error {
 			page.Found = nil
 			return s.texts(ctx, on, keys, textsAtOnce, redis.Pipeliner.Get, func(key, text string, err error) {
-				page.Found = append(page.Found, briefly(prefix, key, text, err))
+				page.Found = append(page.Found, briefly(key, text, err))
 			})
 		})
 		if err != nil {
@@ -116,8 +117,8 @@ func (s *Store) ListConversations(ctx context.Context, tenant, from string, most
 }
 
 // briefly is a conversation as a listing has it.
-func briefly(prefix, key, head string, err error) conversation.Listed {
-	found := conversation.Listed{ID: strings.TrimSuffix(strings.TrimPrefix(key, prefix), "}"), Err: err}
+func briefly(key, head string, err error) conversation.Listed {
+	found := conversation.Listed{ID: key[strings.LastIndexByte(key, '/')+1:], Err: err}
 	if id, odd := url.QueryUnescape(found.ID); odd == nil {
 		found.ID = id
 	} else if err == nil {

@@ -27,7 +27,7 @@ func TestALogThatIsDamaged(t *testing.T) {
 		"a list":                func(name string) { srv.Do("rpush", name, "x") },
 	} {
 		key := tool.CallID{Tenant: "acme", Conversation: what, ID: "refused"}
-		name := string(appendKey(nil, "sidecall:", "log/", 2, key.Tenant, key.Conversation, "log"))
+		name := string(appendKey(nil, "sidecall:", "log/", shardOfCall(&key), key.Tenant, key.Conversation, "log"))
 		spoil(name)
 		note := dedupe.Note{Key: key, Logs: []string{"log"}, Retention: time.Hour}
 		var told dedupe.Logs

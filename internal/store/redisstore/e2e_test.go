@@ -68,7 +68,7 @@ func TestAKeyThatIsDroppedUnderARunningCall(t *testing.T) {
 		if err != nil || a.Verdict != dedupe.Won {
 			t.Fatal(a.Verdict, err)
 		}
-		name := recordKey("sidecall:", req.Key)
+		name := RecordKey("sidecall:", req.Key)
 		srv.Do("pexpire", name, "-1") // its time is over
 		if got, err := s.Lookup(t.Context(), req.Key); err != nil || got.State != dedupe.Absent {
 			t.Fatalf("%v, %v", got.State, err)
@@ -103,7 +103,7 @@ func TestTheKeyLivesForTheRetention(t *testing.T) {
 	s := open(t, Options{Addrs: []string{srv.Addr}})
 	ctx := context.Background()
 	left := func(id string) time.Duration {
-		ms, _ := srv.Do("pttl", recordKey("sidecall:", request(id, 0).Key)).(int64)
+		ms, _ := srv.Do("pttl", RecordKey("sidecall:", request(id, 0).Key)).(int64)
 		return time.Duration(ms) * time.Millisecond
 	}
 	check := func(when string) {
@@ -319,15 +319,22 @@ func TestReplicasHaveToHaveIt(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if got := replica.Do("exists", recordKey("sidecall:", request("x", 0).Key)); got != int64(1) {
+	if got := replica.Do("exists", RecordKey("sidecall:", request("x", 0).Key)); got != int64(1) {
 		t.Error("the replica does not have the claim")
 	}
 }
 
 // BenchmarkAdmitSettle makes one call per iteration, 32 in flight on two processors, bare
-// and as an agent's call is: with a budget, and logs.
+// and as an agent's call is: with a budget, and logs; and one that is found by three terms.
 func BenchmarkAdmitSettle(b *testing.B) {
 	b.Run("bare", func(b *testing.B) { admitSettle(b, func(*dedupe.Request, *dedupe.Settlement) {}) })
+	b.Run("found by three terms", func(b *testing.B) {
+		admitSettle(b, func(req *dedupe.Request, _ *dedupe.Settlement) {
+			for range 3 {
+				req.Terms = append(req.Terms, dedupe.TermOf("acme", "argument", "order_id", rand.Text()))
+			}
+		})
+	})
 	b.Run("agent's", func(b *testing.B) {
 		entry := make([]byte, 65)
 		admitSettle(b, func(req *dedupe.Request, end *dedupe.Settlement) {
@@ -372,6 +379,13 @@ func admitSettle(b *testing.B, as func(*dedupe.Request, *dedupe.Settlement)) {
 	b.ReportMetric(float64(s.RoundTrips())/float64(b.N), "commands/call")
 	b.ReportMetric((redisCPU(b, srv)-before)*1e6/float64(b.N), "redis-cpu-us/call")
 	b.ReportMetric((ownCPU(b)-ours)*1e6/float64(b.N), "own-cpu-us/call")
+	b.ReportMetric(memory(srv)/float64(b.N), "redis-bytes/call")
+}
+
+// memory is what a server uses.
+func memory(srv *redisserver.Server) float64 {
+	n, _ := strconv.ParseFloat(srv.Info("used_memory"), 64)
+	return n
 }
 
 // redisCPU is what a server has used, in seconds.

@@ -47,7 +47,7 @@ func TestReplicasOfEachMasterHaveToHaveIt(t *testing.T) {
 	masters := map[string]*redisserver.Server{}
 	for i := range 24 {
 		req := spread(fmt.Sprint(i))
-		masters[req.Key.ID] = cluster.MasterOf(cluster.Slot(recordKey("sidecall:", req.Key)))
+		masters[req.Key.ID] = cluster.MasterOf(cluster.Slot(RecordKey("sidecall:", req.Key)))
 	}
 	replica.Pause()
 	ctx := context.Background()
@@ -90,7 +90,7 @@ func TestAMasterOfAClusterHangs(t *testing.T) {
 	s := open(t, Options{Cluster: true, Addrs: cluster.Addrs(), Timeout: 5 * time.Second})
 	ctx := context.Background()
 	req := request("x", tool.NonIdempotent)
-	slot := cluster.Slot(recordKey("sidecall:", req.Key))
+	slot := cluster.Slot(RecordKey("sidecall:", req.Key))
 	if err := s.Ping(ctx); err != nil {
 		t.Fatal(err)
 	}
@@ -141,7 +141,7 @@ func TestReshardingUnderLoad(t *testing.T) {
 	options := Options{Cluster: true, Addrs: cluster.Addrs()[:1], WaitReplicas: 1, Timeout: time.Minute, WaitTimeout: time.Minute}
 	one := tool.CallID{Conversation: "0", ID: "0"} // of the load's conversations, each of which has many keys
 	verdict := under(t, options, func(traffic *rivals.Traffic) {
-		slot := cluster.Slot(recordKey("sidecall:", one))
+		slot := cluster.Slot(RecordKey("sidecall:", one))
 		for range 3 {
 			from := cluster.MasterOf(slot)
 			for _, to := range cluster.Masters() {

@@ -24,7 +24,7 @@ func TestAStepThatIsDecidedAgainAndAgain(t *testing.T) {
 	waits := make(chan struct{})
 	f := startFake(t)
 	f.answer = func(words []string) string {
-		if slices.Contains(words, recordKey("sidecall:", cold.Key)) {
+		if slices.Contains(words, RecordKey("sidecall:", cold.Key)) {
 			if n := refusals.Load(); n > before+1 {
 				t.Errorf("it was sent after %d refusals of the other", n)
 			}
@@ -97,7 +97,7 @@ type deciding struct {
 }
 
 func (d *deciding) Do(_ context.Context, step dedupe.Step) error {
-	c := newCommand(context.Background(), recordKey("", step.Call()), step)
+	c := newCommand(context.Background(), RecordKey("", step.Call()), step)
 	c.rows.said, c.rows.saidAt = []row{d.said(c.key)}, d.at
 	if c.decide(d.lane) {
 		return fmt.Errorf("it asks again with %d words", len(c.call()))

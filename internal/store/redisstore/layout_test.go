@@ -33,7 +33,7 @@ func TestRecordsAreStoredInTheLayout(t *testing.T) {
 		req := charged(effect.String(), effect)
 		check := func(when string, mark bool) {
 			t.Helper()
-			got, _ := srv.Do("get", recordKey("sidecall:", req.Key)).(string)
+			got, _ := srv.Do("get", RecordKey("sidecall:", req.Key)).(string)
 			record, err := decodeRecord(got) // its instants are the server's
 			want := record
 			want.Mark, want.Retention = mark, req.Retention
@@ -93,7 +93,7 @@ func TestARecordOfAnotherLayout(t *testing.T) {
 	srv := redisserver.Start(t, redisserver.Options{})
 	s := open(t, Options{Addrs: []string{srv.Addr}})
 	req := charged("x", tool.NonIdempotent)
-	name := recordKey("sidecall:", req.Key)
+	name := RecordKey("sidecall:", req.Key)
 	admit(t, s, req, dedupe.Won)
 	sound, _ := srv.Do("get", name).(string)
 	for what, other := range map[string]string{
@@ -121,7 +121,7 @@ func TestAHolderOfAnotherLayout(t *testing.T) {
 	req := request("x", tool.NonIdempotent)
 	req.EffectKey = dedupe.EffectKey{Print: [32]byte{1}, Window: time.Hour}
 	admit(t, s, req, dedupe.Won)
-	srv.Do("setrange", recordKey("sidecall:", req.Key), "0", "\x02")
+	srv.Do("setrange", RecordKey("sidecall:", req.Key), "0", "\x02")
 	other := req
 	other.Key.ID, other.Owner = "y", "another"
 	if got, err := s.Admit(t.Context(), other); !errors.Is(err, dedupe.ErrLayout) {
@@ -136,7 +136,7 @@ func TestImpossibleRecords(t *testing.T) {
 	srv := redisserver.Start(t, redisserver.Options{})
 	s := open(t, Options{Addrs: []string{srv.Addr}})
 	req := charged("x", tool.NonIdempotent)
-	name := recordKey("sidecall:", req.Key)
+	name := RecordKey("sidecall:", req.Key)
 	admit(t, s, req, dedupe.Won)
 	if v, err := s.Settle(t.Context(), settlement("x", "paid")); err != nil || v != dedupe.Settled {
 		t.Fatal(v, err)
@@ -160,7 +160,7 @@ func TestImpossibleRecords(t *testing.T) {
 func refuses(t *testing.T, s *Store, what string, req dedupe.Request) {
 	t.Helper()
 	for who, err := range touch(t, s, req) {
-		if !errors.Is(err, dedupe.ErrCorrupt) || !dedupe.IsCorrupt(err) || !strings.Contains(err.Error(), recordKey("sidecall:", req.Key)) {
+		if !errors.Is(err, dedupe.ErrCorrupt) || !dedupe.IsCorrupt(err) || !strings.Contains(err.Error(), RecordKey("sidecall:", req.Key)) {
 			t.Errorf("a record %s: %s says %v", what, who, err)
 		}
 	}
@@ -241,7 +241,7 @@ func TestAResultThatIsNotWhatWasRecorded(t *testing.T) {
 	if v, err := s.Settle(t.Context(), settlement("x", "paid")); err != nil || v != dedupe.Settled {
 		t.Fatal(v, err)
 	}
-	srv.Do("setrange", recordKey("sidecall:", req.Key), fmt.Sprint(len(srv.Do("get", recordKey("sidecall:", req.Key)).(string))-stampBytes-1), "n")
+	srv.Do("setrange", RecordKey("sidecall:", req.Key), fmt.Sprint(len(srv.Do("get", RecordKey("sidecall:", req.Key)).(string))-stampBytes-1), "n")
 	_, admitErr := s.Admit(t.Context(), req)
 	_, lookupErr := s.Lookup(t.Context(), req.Key)
 	if !dedupe.IsCorrupt(admitErr) || !dedupe.IsCorrupt(lookupErr) {
@@ -265,12 +265,12 @@ func TestAListingWithCorruptRecords(t *testing.T) {
 			t.Fatal(v, err)
 		}
 	}
-	name := func(id string) string { return recordKey("sidecall:", request(id, 0).Key) }
+	name := func(id string) string { return RecordKey("sidecall:", request(id, 0).Key) }
 	srv.Do("setrange", name("b"), "1", "\x09") // state 9
 	srv.Do("set", name("short"), "\x01")
 	srv.Do("set", name("future"), "\x09\x02\x00\x00")
 	srv.Do("rpush", name("list"), "1")
-	srv.Do("set", "sidecall:{no key of a record", "?")
+	srv.Do("set", "sidecall:{000}/no key of a record", "?")
 	page, err := s.ListOpen(t.Context(), "")
 	if err != nil || page.Next != "" {
 		t.Fatal(page.Next, err)

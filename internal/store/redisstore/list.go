@@ -73,7 +73,7 @@ func (s *Store) ListOpen(ctx context.Context, from string) (page dedupe.Page, er
 	heads := func(p redis.Pipeliner, ctx context.Context, key string) *redis.StringCmd {
 		return p.GetRange(ctx, key, 0, 3)
 	}
-	page.Next, err = s.scan(ctx, from, s.options.KeyPrefix+"{", listBatch, func(on *redis.Client, keys []string) error {
+	page.Next, err = s.scan(ctx, from, escaped(s.options.KeyPrefix+"{")+"*", listBatch, func(on *redis.Client, keys []string) error {
 		now, err := on.Time(ctx).Result()
 		if err != nil {
 			return err
@@ -100,16 +100,11 @@ func (s *Store) ListOpen(ctx context.Context, from string) (page dedupe.Page, er
 	return page, nil
 }
 
-// Find implements dedupe.Store.
-func (s *Store) Find(_ context.Context, search dedupe.Search) (dedupe.Page, error) {
-	return dedupe.Page{}, search.Validate()
-}
-
-// scan hands on some of the keys that begin with a prefix, roughly batch at the most, and the
+// scan hands on some of the keys that match a pattern, roughly batch at the most, and the
 // server that has them, perhaps more than once. It returns where the next page begins; empty
 // after the last. A place in a listing is what SCAN said, and of which server.
 func (s *Store) scan(
-	ctx context.Context, from, prefix string, batch int64, found func(on *redis.Client, keys []string) error,
+	ctx context.Context, from, pattern string, batch int64, found func(on *redis.Client, keys []string) error,
 ) (next string, err error) {
 	number, addr, ok := strings.Cut(cmp.Or(from, "0 "), " ")
 	begin, err := strconv.ParseUint(number, 10, 64)
@@ -130,7 +125,7 @@ func (s *Store) scan(
 		}
 		within, cancel := context.WithTimeout(ctx, s.options.Timeout)
 		defer cancel()
-		keys, place, err := all[i].Scan(within, begin, globEscaper.Replace(prefix)+"*", batch).Result()
+		keys, place, err := all[i].Scan(within, begin, pattern, batch).Result()
 		switch next = ""; {
 		case err != nil:
 			return err
@@ -197,12 +192,12 @@ func (s *Store) listed(name, text string, now time.Time, err error) dedupe.Liste
 	return dedupe.Listed{Key: key, Record: stored.Observed(now), Err: named(name, err)}
 }
 
-// parseRecordKey reads what recordKey has written.
+// parseRecordKey reads what RecordKey has written.
 func parseRecordKey(prefix, name string) (tool.CallID, error) {
 	rest, ok := strings.CutPrefix(name, prefix+"{")
-	// What is in braces ends after the conversation or, without one, at the end.
-	parts := strings.Split(strings.Replace(rest, "}", "", 1), "/")
-	ok = ok && len(parts) == 4
+	_, rest, tagged := strings.Cut(rest, "}/")
+	parts := strings.Split(rest, "/")
+	ok = ok && tagged && len(parts) == 4
 	for i := range parts {
 		part, err := url.QueryUnescape(parts[i])
 		parts[i], ok = part, ok && err == nil
@@ -213,5 +208,7 @@ func parseRecordKey(prefix, name string) (tool.CallID, error) {
 	return tool.CallID{Tenant: parts[0], Conversation: parts[1], Turn: parts[2], ID: parts[3]}, nil
 }
 
-// globEscaper makes a text that matches itself in a pattern of SCAN.
+// escaped is a text as it stands in a pattern of SCAN.
+func escaped(text string) string { return globEscaper.Replace(text) }
+
 var globEscaper = strings.NewReplacer(`\`, `\\`, `*`, `\*`, `?`, `\?`, `[`, `\[`, `]`, `\]`)

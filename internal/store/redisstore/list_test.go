@@ -28,7 +28,7 @@ func unknownRecord(owner, name string) string {
 // SCAN may name a key more than once; its call is listed once on a page.
 func TestAKeyThatIsNamedTwiceIsListedOnce(t *testing.T) {
 	t.Parallel()
-	one, two := recordKey("sidecall:", request("one", 0).Key), recordKey("sidecall:", request("two", 0).Key)
+	one, two := RecordKey("sidecall:", request("one", 0).Key), RecordKey("sidecall:", request("two", 0).Key)
 	f := startFake(t)
 	f.answer = func(words []string) string {
 		switch words[0] {
@@ -75,7 +75,7 @@ func TestAListingOutlastsAServerThatIsBusy(t *testing.T) {
 		}
 		switch words[0] {
 		case "scan":
-			return "*2\r\n" + bulk("0") + "*1\r\n" + bulk(recordKey("sidecall:", request("one", 0).Key))
+			return "*2\r\n" + bulk("0") + "*1\r\n" + bulk(RecordKey("sidecall:", request("one", 0).Key))
 		case "time":
 			return "*2\r\n" + bulk("1") + bulk("0")
 		case "getrange":

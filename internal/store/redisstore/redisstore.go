@@ -89,7 +89,7 @@ func (s *Store) Admit(ctx context.Context, req dedupe.Request) (dedupe.Admission
 	if s.options.WaitReplicas == 0 {
 		return s.Machine.Admit(ctx, req)
 	}
-	on := s.pipe.of(ctx, recordKey(s.options.KeyPrefix, req.Key))
+	on := s.pipe.of(ctx, RecordKey(s.options.KeyPrefix, req.Key))
 	switch {
 	case !on.few.Load():
 	case on.asks.CompareAndSwap(false, true):
@@ -112,7 +112,7 @@ func (s *Store) Do(ctx context.Context, step dedupe.Step) error {
 	if s.options.Cluster && step.WholeTenant() {
 		return fmt.Errorf("%w: effects of a whole tenant on a Redis Cluster", dedupe.ErrInvalid)
 	}
-	return s.run(ctx, recordKey(s.options.KeyPrefix, step.Call()), step)
+	return s.run(ctx, RecordKey(s.options.KeyPrefix, step.Call()), step)
 }
 
 // Look implements dedupe.Engine.
@@ -120,7 +120,7 @@ func (s *Store) Look(ctx context.Context, step dedupe.Step) error { return s.Do(
 
 // Output implements dedupe.Store.
 func (s *Store) Output(ctx context.Context, tenant, ref string) (dedupe.Output, error) {
-	key, output := appendKey(nil, s.options.KeyPrefix, "output/", 0, tenant, ref), dedupe.Output{}
+	key, output := appendKey(nil, s.options.KeyPrefix, "output/", nowhere, tenant, ref), dedupe.Output{}
 	err := s.run(ctx, string(key), &own{apply: func(r *rows) (err error) {
 		if text := r.read[r.at(key)].text; text != "" {
 			output, err = decodeOutput(ref, text, r.now)

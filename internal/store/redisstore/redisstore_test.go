@@ -51,17 +51,17 @@ func TestKeys(t *testing.T) {
 		key  tool.CallID
 		want string
 	}{
-		{tool.CallID{Tenant: "acme", Conversation: "c-1", Turn: "4", ID: "call_0"}, "sidecall:{acme/c-1}/4/call_0"},
-		{tool.CallID{Conversation: "c-1", ID: "call_0"}, "sidecall:{/c-1}//call_0"},
-		{tool.CallID{Tenant: "acme", Turn: "4", ID: "call_0"}, "sidecall:{acme//4/call_0}"},
-		{tool.CallID{ID: "{}"}, "sidecall:{///%7B%7D}"},
-		{tool.CallID{Tenant: "a/b", Conversation: "}{", Turn: "%", ID: "é\x00"}, "sidecall:{a%2Fb/%7D%7B}/%25/%C3%A9%00"},
+		{tool.CallID{Tenant: "acme", Conversation: "c-1", Turn: "4", ID: "call_0"}, "sidecall:{333}/acme/c-1/4/call_0"},
+		{tool.CallID{Conversation: "c-1", ID: "call_0"}, "sidecall:{302}//c-1//call_0"},
+		{tool.CallID{Tenant: "acme", Turn: "4", ID: "call_0"}, "sidecall:{212}/acme//4/call_0"},
+		{tool.CallID{ID: "{}"}, "sidecall:{332}////%7B%7D"},
+		{tool.CallID{Tenant: "a/b", Conversation: "}{", Turn: "%", ID: "é\x00"}, "sidecall:{030}/a%2Fb/%7D%7B/%25/%C3%A9%00"},
 	} {
-		if got := recordKey("sidecall:", c.key); got != c.want {
+		if got := RecordKey("sidecall:", c.key); got != c.want {
 			t.Errorf("%+v: got %s, want %s", c.key, got, c.want)
 		}
 	}
-	if got := string(appendKey(nil, "p:", "output/", 0, "a/b", "{ref}")); got != "p:output/a%2Fb/%7Bref%7D" {
+	if got := string(appendKey(nil, "p:", "output/", nowhere, "a/b", "{ref}")); got != "p:output/a%2Fb/%7Bref%7D" {
 		t.Error(got)
 	}
 }
@@ -74,7 +74,7 @@ func FuzzKeys(f *testing.F) {
 	f.Fuzz(func(t *testing.T, tenant, conversation, turn, id, turn2, id2 string) {
 		one := tool.CallID{Tenant: tenant, Conversation: conversation, Turn: turn, ID: id}
 		two := tool.CallID{Tenant: tenant, Conversation: conversation, Turn: turn2, ID: id2}
-		a, b := recordKey("p:", one), recordKey("p:", two)
+		a, b := RecordKey("p:", one), RecordKey("p:", two)
 		if (a == b) != (one == two) {
 			t.Errorf("%q and %q are both %s", one, two, a)
 		}

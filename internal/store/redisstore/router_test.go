@@ -25,7 +25,7 @@ func idOn(t *testing.T, masters []*fake, i int) string {
 	defer client.Close()
 	for n := range 1000 {
 		req := spread(fmt.Sprint(n))
-		master, err := client.MasterForKey(t.Context(), recordKey("sidecall:", req.Key))
+		master, err := client.MasterForKey(t.Context(), RecordKey("sidecall:", req.Key))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -158,7 +158,7 @@ func TestTheLibrarysClusterPipeline(t *testing.T) {
 		client := redis.NewUniversalClient(o)
 		defer client.Close()
 		pipe := client.Pipeline()
-		_ = pipe.Process(t.Context(), redis.NewCmd(t.Context(), "evalsha", "x", 1, recordKey("sidecall:", spread(idOn(t, masters, 0)).Key)))
+		_ = pipe.Process(t.Context(), redis.NewCmd(t.Context(), "evalsha", "x", 1, RecordKey("sidecall:", spread(idOn(t, masters, 0)).Key)))
 		_, err = pipe.Exec(t.Context())
 		return masters[0].times("evalsha"), err
 	}

@@ -118,9 +118,9 @@ func (r *rows) kept(body string) text {
 }
 
 // key makes a key that does.
-func (r *rows) key(kind string, braced int, parts ...string) text {
+func (r *rows) key(kind string, in shard, parts ...string) text {
 	from := len(r.room)
-	r.room = appendKey(r.room, r.lane.options.KeyPrefix, kind, braced, parts...)
+	r.room = appendKey(r.room, r.lane.options.KeyPrefix, kind, in, parts...)
 	return r.room[from:len(r.room):len(r.room)]
 }
 
@@ -138,7 +138,7 @@ func (r *rows) set(at int, body string, keep time.Duration) {
 }
 
 func (r *rows) record(key tool.CallID) int {
-	return r.at(r.key("", braced(key), key.Tenant, key.Conversation, key.Turn, key.ID))
+	return r.at(r.key("", shardOfCall(&key), key.Tenant, key.Conversation, key.Turn, key.ID))
 }
 
 func (r *rows) Call(key tool.CallID) (dedupe.Stored, error) {
@@ -187,14 +187,15 @@ func (r *rows) Awaited(key tool.CallID) {
 }
 
 func (r *rows) sheet(name dedupe.Sheet) int {
+	in := shardOf(name.Tenant, name.Conversation)
 	if name.Kind == dedupe.TallySheet {
-		return r.at(r.key("budget/", 2, name.Tenant, name.Conversation, name.Name))
+		return r.at(r.key("budget/", in, name.Tenant, name.Conversation, name.Name))
 	}
 	hash := base64.RawURLEncoding.EncodeToString([]byte(name.Name))
 	if name.Conversation == "" {
-		return r.at(r.key("effect/", 1, name.Tenant, hash))
+		return r.at(r.key("effect/", nowhere, name.Tenant, hash))
 	}
-	return r.at(r.key("effect/", 2, name.Tenant, name.Conversation, hash))
+	return r.at(r.key("effect/", in, name.Tenant, name.Conversation, hash))
 }
 
 func (r *rows) Sheet(name dedupe.Sheet) (string, error) { return r.read[r.sheet(name)].text, nil }
@@ -204,16 +205,18 @@ func (r *rows) SetSheet(name dedupe.Sheet, body string, keep time.Duration) erro
 	return nil
 }
 
-func (r *rows) Index(tool.CallID, []dedupe.Term, time.Duration) error { return nil }
+func (r *rows) log(of *tool.CallID, name string) int {
+	return r.other(r.key("log/", shardOf(of.Tenant, of.Conversation), of.Tenant, of.Conversation, name))
+}
 
 func (r *rows) Append(key tool.CallID, a dedupe.Append, keep time.Duration) error {
-	r.write('L', r.other(r.key("log/", 2, key.Tenant, key.Conversation, a.Log)), keep.Milliseconds(), a.Framed())
+	r.write('L', r.log(&key, a.Log), keep.Milliseconds(), a.Framed())
 	return nil
 }
 
 func (r *rows) Logs(key tool.CallID, names []string, into *dedupe.Logs) error {
 	for _, name := range names {
-		r.write('g', r.other(r.key("log/", 2, key.Tenant, key.Conversation, name)), 0, nil)
+		r.write('g', r.log(&key, name), 0, nil)
 	}
 	if len(names) > 0 {
 		r.heard = func(_ time.Time, told []string) {
@@ -229,7 +232,7 @@ func (r *rows) Logs(key tool.CallID, names []string, into *dedupe.Logs) error {
 // Keep implements dedupe.Rows. On a Cluster the slot of an output is another than that of
 // its call: it is kept by a step of its own.
 func (r *rows) Keep(tenant string, output *dedupe.Output) error {
-	key, body := r.key("output/", 0, tenant, output.Ref), encodeOutput(output, r.now)
+	key, body := r.key("output/", nowhere, tenant, output.Ref), encodeOutput(output, r.now)
 	keep := func(r *rows) error {
 		r.write('S', r.other(key), output.TTL.Milliseconds(), body)
 		return nil
@@ -282,7 +285,7 @@ func (r *rows) words(words []any) []any {
 
 // changes reports that it changes more than a mark, which is a hint.
 func (r *rows) changes() bool {
-	return slices.ContainsFunc(r.writes, func(w write) bool { return w.what != 'g' && w.what != 'M' && w.what != 'w' })
+	return slices.ContainsFunc(r.writes, func(w write) bool { return w.what != 'g' && w.what != 'M' && w.what != 'Q' && w.what != 'w' })
 }
 
 // sure reports that what was decided is the answer: it is what the server has said at one

@@ -15,6 +15,12 @@
 --   w  somebody waits for it (the mark of a record): a hint
 --   P  its name is published on the channel that is the text: a hint
 --   g  what stands there is told, nothing where it is no text; an error then if it is not 0
+--   I  a call is found by its terms there, for so many milliseconds at least; the text is what
+--      index.go says
+--   X  it is not any more
+--   Q  nothing is told, and then of so many indexes from that on, if there are any, the first
+--      elements in order of each, and nothing; the text says how many of each at the most (2), and between which bounds:
+--      the length of one (2), both
 --   M  elements of a list from that number on are told, at least one, and as many as have
 --      no more bytes than the text says; none for 0
 -- Returns the time when all is done, and what is told; or the time, and each row that is
@@ -98,6 +104,37 @@ while at <= #plan do
         end
       end
       left, amount = #page == 8 and left or 0, amount + 8
+    end
+  elseif what == 'I' or what == 'X' then
+    local since, terms, place = struct.unpack('>I6B', text)
+    local call = struct.pack('>I6', 2^48 - 1 - (since == 0 and now or since)) .. string.sub(text, place + 16 * terms)
+    local entries = {}
+    for i = 1, terms do
+      if what == 'I' then
+        entries[#entries + 1] = '0' -- the score
+      end
+      entries[#entries + 1] = string.sub(text, place, place + 15) .. call
+      place = place + 16
+    end
+    if what == 'X' then
+      redis.call('ZREM', key, unpack(entries))
+    else
+      redis.call('ZADD', key, unpack(entries))
+      if redis.call('PEXPIRE', key, amount, 'GT') == 0 then -- or it has no end yet
+        redis.call('PEXPIRE', key, amount, 'NX')
+      end
+    end
+  elseif what == 'Q' then
+    local most, size, place = struct.unpack('>I2I2', text)
+    local low, high = string.sub(text, place, place + size - 1), string.sub(text, place + size)
+    local last = number + amount - 1
+    told = told or {}
+    told[#told + 1] = ''
+    for i = redis.call('EXISTS', unpack(keys, number, last)) > 0 and number or last + 1, last do
+      for _, entry in ipairs(redis.call('ZRANGEBYLEX', keys[i], low, high, 'LIMIT', 0, most)) do
+        told[#told + 1] = entry
+      end
+      told[#told + 1] = ''
     end
   elseif what == 'w' then
     -- A full server need not take it.

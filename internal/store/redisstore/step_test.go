@@ -158,7 +158,7 @@ func TestALogIsCutNowAndThen(t *testing.T) {
 	srv := redisserver.Start(t, redisserver.Options{})
 	s := open(t, Options{Addrs: []string{srv.Addr}})
 	key := request("x", 0).Key
-	const name = "sidecall:log/{acme/c}/guard"
+	name := string(appendKey(nil, "sidecall:", "log/", shardOfCall(&key), "acme", key.Conversation, "guard"))
 	note := func(entry []byte, keep int) [][]byte {
 		t.Helper()
 		n := dedupe.Note{Key: key, Logs: []string{"guard"}, Appends: []dedupe.Append{{Log: "guard", Entry: entry, Keep: keep}}, Retention: time.Hour}

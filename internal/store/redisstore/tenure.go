@@ -17,7 +17,7 @@ func (s *Store) Bid(ctx context.Context, bid dedupe.Bid) (before, after dedupe.T
 	if err := bid.Validate(); err != nil {
 		return before, after, err
 	}
-	key, step := appendKey(nil, s.options.KeyPrefix, "instance/", 0, bid.Instance), &own{}
+	key, step := appendKey(nil, s.options.KeyPrefix, "instance/", nowhere, bid.Instance), &own{}
 	var was, is dedupe.Tenure
 	step.apply = func(r *rows) (err error) {
 		at := r.at(key)

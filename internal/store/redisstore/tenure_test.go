@@ -20,7 +20,7 @@ func TestATenureThatIsDamaged(t *testing.T) {
 	srv := redisserver.Start(t, redisserver.Options{})
 	s := open(t, Options{Addrs: []string{srv.Addr}})
 	bid := dedupe.Bid{Instance: "shop/7 {a}", Token: "mine", TTL: time.Minute, Keep: time.Hour}
-	key := string(appendKey(nil, "sidecall:", "instance/", 0, bid.Instance))
+	key := string(appendKey(nil, "sidecall:", "instance/", nowhere, bid.Instance))
 	if strings.ContainsAny(strings.TrimPrefix(key, "sidecall:instance/"), "{}/ ") {
 		t.Errorf("the key is %q", key)
 	}

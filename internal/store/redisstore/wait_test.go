@@ -92,7 +92,7 @@ func TestASettlementSaidAgainIsWrittenAgain(t *testing.T) {
 				t.Errorf("%s: the record changed: %s", id, diff)
 			}
 		}
-		if left, _ := srv.Do("pttl", recordKey("sidecall:", end.Key)).(int64); time.Duration(left)*time.Millisecond < 23*time.Hour {
+		if left, _ := srv.Do("pttl", RecordKey("sidecall:", end.Key)).(int64); time.Duration(left)*time.Millisecond < 23*time.Hour {
 			t.Errorf("%s: it is remembered for %d ms more", id, left)
 		}
 	}

@@ -40,7 +40,7 @@ func (s *Store) Watch(key tool.CallID) (hints <-chan struct{}, stop func()) {
 	w, hint := &s.watches, make(chan struct{}, 1)
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.hints[hint] = recordKey(s.options.KeyPrefix, key)
+	w.hints[hint] = RecordKey(s.options.KeyPrefix, key)
 	nudge(w.wanted)
 	return hint, func() {
 		w.mu.Lock()

@@ -41,7 +41,7 @@ func resultOf(id int) string { return fmt.Sprintf("receipt %d", id*7919) }
 func crashRequest(id int) dedupe.Request {
 	return dedupe.Request{
 		Key: tool.CallID{Tenant: "acme", Conversation: strconv.Itoa(id % 13), Turn: "1", ID: strconv.Itoa(id)}, Tool: "charge",
-		Effect: tool.NonIdempotent, Fingerprint: [32]byte{byte(id)},
+		Effect: tool.NonIdempotent, Fingerprint: [32]byte{byte(id)}, Terms: terms("all", strconv.Itoa(id)),
 	}
 }
 
@@ -193,6 +193,10 @@ func (c Crash) check(t *testing.T, ran map[int]int) {
 			t.Errorf("call %d ran %d times", id, times)
 		}
 	}
+	known := map[tool.CallID]int{}
+	for _, call := range s.find(byTerm("all")) {
+		known[call.Key]++
+	}
 	var done, unknown atomic.Int32
 	var crowd sync.WaitGroup
 	for worker := range crashWorkers {
@@ -204,6 +208,12 @@ func (c Crash) check(t *testing.T, ran map[int]int) {
 					got = s.lookup(k)
 					return got.State != dedupe.Claimed
 				})
+				if want := min(1, int(got.State)); known[k] != want { // absent is 0
+					t.Errorf("call %d, which is %v, is found %d times", id, got.State, known[k])
+				}
+				if id%20 == 0 && len(s.find(byTerm(strconv.Itoa(id)))) != known[k] {
+					t.Errorf("call %d is found otherwise by its own term", id)
+				}
 				switch {
 				case got.State == dedupe.Done && string(got.Result) == resultOf(id) && ran[id] == 1:
 					done.Add(1)

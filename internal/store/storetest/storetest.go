@@ -85,6 +85,14 @@ var cases = []struct {
 	{"outputs belong to their tenant", outputTenants, false},
 	{"an output of a lost settlement is not kept", outputOfTheSuperseded, false},
 	{"calls that wait for a person are listed", openCalls, true},
+	{"calls are found by their terms", found, true},
+	{"a call is found once, by its latest claim", foundOnce, false},
+	{"what is forgotten is found as absent", foundForgotten, false},
+	{"calls are found that were claimed since an instant", foundSince, false},
+	{"many calls are found in pages", foundInPages, true},
+	{"calls are found by their tenant alone", foundByTenant, false},
+	{"what was not admitted is found", foundRestored, true},
+	{"calls are found while others are claimed", foundMeanwhile, true},
 	{"a call that others wait for is announced", watched, true},
 	{"conversations are kept byte for byte", conversationsKept, true},
 	{"a conversation is appended to where it ends", conversationsCompared, false},
@@ -169,6 +177,9 @@ func endedContext(s *suite) {
 	if _, err := s.store.ListOpen(ctx, ""); err == nil {
 		s.Error("ListOpen went on")
 	}
+	if _, err := s.store.Find(ctx, byTerm("x")); err == nil {
+		s.Error("Find went on")
+	}
 	if err := s.store.Ping(ctx); err == nil {
 		s.Error("Ping went on")
 	}
@@ -198,6 +209,9 @@ func closed(s *suite) {
 	}
 	if _, err := s.store.ListOpen(s.Context(), ""); !isClosed(err) {
 		s.Errorf("ListOpen: got %v, want ErrClosed", err)
+	}
+	if _, err := s.store.Find(s.Context(), byTerm("x")); !isClosed(err) {
+		s.Errorf("Find: got %v, want ErrClosed", err)
 	}
 	if err := s.store.Ping(s.Context()); !isClosed(err) {
 		s.Errorf("Ping: got %v, want ErrClosed", err)

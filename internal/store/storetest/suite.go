@@ -18,6 +18,8 @@ type suite struct {
 	*testing.T
 	store dedupe.Store
 	lease time.Duration // short: to be waited for
+
+	passes int // calls that were claimed to see that time passes
 }
 
 const (

@@ -276,9 +276,14 @@ func (x *EndPromptRequest) GetProfile() string {
 type EndPromptResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// As in StartPromptResponse.
-	Budget        *Budget `protobuf:"bytes,1,opt,name=budget,proto3" json:"budget,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	Budget *Budget `protobuf:"bytes,1,opt,name=budget,proto3" json:"budget,omitempty"`
+	// What has happened in the prompt, the latest first, at most 200: the calls with an effect
+	// that have run, or may have. Nothing is undone by itself.
+	Effects []*CommittedEffect `protobuf:"bytes,2,rep,name=effects,proto3" json:"effects,omitempty"`
+	// There are more, or the store could not tell of all: OperatorService.PlanUndo pages.
+	EffectsIncomplete bool `protobuf:"varint,3,opt,name=effects_incomplete,json=effectsIncomplete,proto3" json:"effects_incomplete,omitempty"`
+	unknownFields     protoimpl.UnknownFields
+	sizeCache         protoimpl.SizeCache
 }
 
 func (x *EndPromptResponse) Reset() {
@@ -318,6 +323,221 @@ func (x *EndPromptResponse) GetBudget() *Budget {
 	return nil
 }
 
+func (x *EndPromptResponse) GetEffects() []*CommittedEffect {
+	if x != nil {
+		return x.Effects
+	}
+	return nil
+}
+
+func (x *EndPromptResponse) GetEffectsIncomplete() bool {
+	if x != nil {
+		return x.EffectsIncomplete
+	}
+	return false
+}
+
+// CommittedEffect is a call that has had an effect, or may have.
+type CommittedEffect struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// As it was sent with the call; may be empty.
+	TurnId string `protobuf:"bytes,1,opt,name=turn_id,json=turnId,proto3" json:"turn_id,omitempty"`
+	// The call's own id. Always set.
+	ToolUseId string `protobuf:"bytes,2,opt,name=tool_use_id,json=toolUseId,proto3" json:"tool_use_id,omitempty"`
+	// As it was sent with the call; may be empty.
+	PromptId string `protobuf:"bytes,3,opt,name=prompt_id,json=promptId,proto3" json:"prompt_id,omitempty"`
+	// The tool that was called.
+	ToolName string `protobuf:"bytes,4,opt,name=tool_name,json=toolName,proto3" json:"tool_name,omitempty"`
+	// When it ended, by the store's clock.
+	FinishedAt *timestamppb.Timestamp `protobuf:"bytes,5,opt,name=finished_at,json=finishedAt,proto3" json:"finished_at,omitempty"`
+	// Its outcome is not known: find that out before anything is undone.
+	Unknown bool `protobuf:"varint,6,opt,name=unknown,proto3" json:"unknown,omitempty"`
+	// The call that undoes it, ready to be sent; unset where there is none.
+	Undo *PlannedCall `protobuf:"bytes,7,opt,name=undo,proto3" json:"undo,omitempty"`
+	// Why it cannot be undone by a call; empty where it can.
+	NotUndoable string `protobuf:"bytes,8,opt,name=not_undoable,json=notUndoable,proto3" json:"not_undoable,omitempty"`
+	// The call that undoes it has run already.
+	Undone        bool `protobuf:"varint,9,opt,name=undone,proto3" json:"undone,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *CommittedEffect) Reset() {
+	*x = CommittedEffect{}
+	mi := &file_sidecall_v1_conversation_service_proto_msgTypes[4]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *CommittedEffect) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*CommittedEffect) ProtoMessage() {}
+
+func (x *CommittedEffect) ProtoReflect() protoreflect.Message {
+	mi := &file_sidecall_v1_conversation_service_proto_msgTypes[4]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use CommittedEffect.ProtoReflect.Descriptor instead.
+func (*CommittedEffect) Descriptor() ([]byte, []int) {
+	return file_sidecall_v1_conversation_service_proto_rawDescGZIP(), []int{4}
+}
+
+func (x *CommittedEffect) GetTurnId() string {
+	if x != nil {
+		return x.TurnId
+	}
+	return ""
+}
+
+func (x *CommittedEffect) GetToolUseId() string {
+	if x != nil {
+		return x.ToolUseId
+	}
+	return ""
+}
+
+func (x *CommittedEffect) GetPromptId() string {
+	if x != nil {
+		return x.PromptId
+	}
+	return ""
+}
+
+func (x *CommittedEffect) GetToolName() string {
+	if x != nil {
+		return x.ToolName
+	}
+	return ""
+}
+
+func (x *CommittedEffect) GetFinishedAt() *timestamppb.Timestamp {
+	if x != nil {
+		return x.FinishedAt
+	}
+	return nil
+}
+
+func (x *CommittedEffect) GetUnknown() bool {
+	if x != nil {
+		return x.Unknown
+	}
+	return false
+}
+
+func (x *CommittedEffect) GetUndo() *PlannedCall {
+	if x != nil {
+		return x.Undo
+	}
+	return nil
+}
+
+func (x *CommittedEffect) GetNotUndoable() string {
+	if x != nil {
+		return x.NotUndoable
+	}
+	return ""
+}
+
+func (x *CommittedEffect) GetUndone() bool {
+	if x != nil {
+		return x.Undone
+	}
+	return false
+}
+
+// PlannedCall is a call that can be sent as it stands here. Its id follows from that of the call
+// that it undoes, so that it runs once, however often it is sent.
+type PlannedCall struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// As in ExecuteToolRequest.
+	ToolName string `protobuf:"bytes,1,opt,name=tool_name,json=toolName,proto3" json:"tool_name,omitempty"`
+	// As in ExecuteToolRequest.
+	ArgumentsJson string `protobuf:"bytes,2,opt,name=arguments_json,json=argumentsJson,proto3" json:"arguments_json,omitempty"`
+	// That of the call that it undoes.
+	ConversationId string `protobuf:"bytes,3,opt,name=conversation_id,json=conversationId,proto3" json:"conversation_id,omitempty"`
+	// That of the call that it undoes.
+	TurnId string `protobuf:"bytes,4,opt,name=turn_id,json=turnId,proto3" json:"turn_id,omitempty"`
+	// As in ExecuteToolRequest.
+	ToolUseId     string `protobuf:"bytes,5,opt,name=tool_use_id,json=toolUseId,proto3" json:"tool_use_id,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *PlannedCall) Reset() {
+	*x = PlannedCall{}
+	mi := &file_sidecall_v1_conversation_service_proto_msgTypes[5]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *PlannedCall) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*PlannedCall) ProtoMessage() {}
+
+func (x *PlannedCall) ProtoReflect() protoreflect.Message {
+	mi := &file_sidecall_v1_conversation_service_proto_msgTypes[5]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use PlannedCall.ProtoReflect.Descriptor instead.
+func (*PlannedCall) Descriptor() ([]byte, []int) {
+	return file_sidecall_v1_conversation_service_proto_rawDescGZIP(), []int{5}
+}
+
+func (x *PlannedCall) GetToolName() string {
+	if x != nil {
+		return x.ToolName
+	}
+	return ""
+}
+
+func (x *PlannedCall) GetArgumentsJson() string {
+	if x != nil {
+		return x.ArgumentsJson
+	}
+	return ""
+}
+
+func (x *PlannedCall) GetConversationId() string {
+	if x != nil {
+		return x.ConversationId
+	}
+	return ""
+}
+
+func (x *PlannedCall) GetTurnId() string {
+	if x != nil {
+		return x.TurnId
+	}
+	return ""
+}
+
+func (x *PlannedCall) GetToolUseId() string {
+	if x != nil {
+		return x.ToolUseId
+	}
+	return ""
+}
+
 // AppendMessagesRequest is what is to follow the messages of a conversation.
 type AppendMessagesRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -347,7 +567,7 @@ type AppendMessagesRequest struct {
 
 func (x *AppendMessagesRequest) Reset() {
 	*x = AppendMessagesRequest{}
-	mi := &file_sidecall_v1_conversation_service_proto_msgTypes[4]
+	mi := &file_sidecall_v1_conversation_service_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -359,7 +579,7 @@ func (x *AppendMessagesRequest) String() string {
 func (*AppendMessagesRequest) ProtoMessage() {}
 
 func (x *AppendMessagesRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_sidecall_v1_conversation_service_proto_msgTypes[4]
+	mi := &file_sidecall_v1_conversation_service_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -372,7 +592,7 @@ func (x *AppendMessagesRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AppendMessagesRequest.ProtoReflect.Descriptor instead.
 func (*AppendMessagesRequest) Descriptor() ([]byte, []int) {
-	return file_sidecall_v1_conversation_service_proto_rawDescGZIP(), []int{4}
+	return file_sidecall_v1_conversation_service_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *AppendMessagesRequest) GetConversationId() string {
@@ -435,7 +655,7 @@ type AppendMessagesResponse struct {
 
 func (x *AppendMessagesResponse) Reset() {
 	*x = AppendMessagesResponse{}
-	mi := &file_sidecall_v1_conversation_service_proto_msgTypes[5]
+	mi := &file_sidecall_v1_conversation_service_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -447,7 +667,7 @@ func (x *AppendMessagesResponse) String() string {
 func (*AppendMessagesResponse) ProtoMessage() {}
 
 func (x *AppendMessagesResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_sidecall_v1_conversation_service_proto_msgTypes[5]
+	mi := &file_sidecall_v1_conversation_service_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -460,7 +680,7 @@ func (x *AppendMessagesResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AppendMessagesResponse.ProtoReflect.Descriptor instead.
 func (*AppendMessagesResponse) Descriptor() ([]byte, []int) {
-	return file_sidecall_v1_conversation_service_proto_rawDescGZIP(), []int{5}
+	return file_sidecall_v1_conversation_service_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *AppendMessagesResponse) GetVersion() int64 {
@@ -494,7 +714,7 @@ type LoadConversationRequest struct {
 
 func (x *LoadConversationRequest) Reset() {
 	*x = LoadConversationRequest{}
-	mi := &file_sidecall_v1_conversation_service_proto_msgTypes[6]
+	mi := &file_sidecall_v1_conversation_service_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -506,7 +726,7 @@ func (x *LoadConversationRequest) String() string {
 func (*LoadConversationRequest) ProtoMessage() {}
 
 func (x *LoadConversationRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_sidecall_v1_conversation_service_proto_msgTypes[6]
+	mi := &file_sidecall_v1_conversation_service_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -519,7 +739,7 @@ func (x *LoadConversationRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LoadConversationRequest.ProtoReflect.Descriptor instead.
 func (*LoadConversationRequest) Descriptor() ([]byte, []int) {
-	return file_sidecall_v1_conversation_service_proto_rawDescGZIP(), []int{6}
+	return file_sidecall_v1_conversation_service_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *LoadConversationRequest) GetConversationId() string {
@@ -576,7 +796,7 @@ type LoadConversationResponse struct {
 
 func (x *LoadConversationResponse) Reset() {
 	*x = LoadConversationResponse{}
-	mi := &file_sidecall_v1_conversation_service_proto_msgTypes[7]
+	mi := &file_sidecall_v1_conversation_service_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -588,7 +808,7 @@ func (x *LoadConversationResponse) String() string {
 func (*LoadConversationResponse) ProtoMessage() {}
 
 func (x *LoadConversationResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_sidecall_v1_conversation_service_proto_msgTypes[7]
+	mi := &file_sidecall_v1_conversation_service_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -601,7 +821,7 @@ func (x *LoadConversationResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LoadConversationResponse.ProtoReflect.Descriptor instead.
 func (*LoadConversationResponse) Descriptor() ([]byte, []int) {
-	return file_sidecall_v1_conversation_service_proto_rawDescGZIP(), []int{7}
+	return file_sidecall_v1_conversation_service_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *LoadConversationResponse) GetVersion() int64 {
@@ -654,7 +874,7 @@ type ResumeConversationRequest struct {
 
 func (x *ResumeConversationRequest) Reset() {
 	*x = ResumeConversationRequest{}
-	mi := &file_sidecall_v1_conversation_service_proto_msgTypes[8]
+	mi := &file_sidecall_v1_conversation_service_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -666,7 +886,7 @@ func (x *ResumeConversationRequest) String() string {
 func (*ResumeConversationRequest) ProtoMessage() {}
 
 func (x *ResumeConversationRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_sidecall_v1_conversation_service_proto_msgTypes[8]
+	mi := &file_sidecall_v1_conversation_service_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -679,7 +899,7 @@ func (x *ResumeConversationRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResumeConversationRequest.ProtoReflect.Descriptor instead.
 func (*ResumeConversationRequest) Descriptor() ([]byte, []int) {
-	return file_sidecall_v1_conversation_service_proto_rawDescGZIP(), []int{8}
+	return file_sidecall_v1_conversation_service_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *ResumeConversationRequest) GetConversationId() string {
@@ -731,7 +951,7 @@ type ResumeConversationResponse struct {
 
 func (x *ResumeConversationResponse) Reset() {
 	*x = ResumeConversationResponse{}
-	mi := &file_sidecall_v1_conversation_service_proto_msgTypes[9]
+	mi := &file_sidecall_v1_conversation_service_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -743,7 +963,7 @@ func (x *ResumeConversationResponse) String() string {
 func (*ResumeConversationResponse) ProtoMessage() {}
 
 func (x *ResumeConversationResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_sidecall_v1_conversation_service_proto_msgTypes[9]
+	mi := &file_sidecall_v1_conversation_service_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -756,7 +976,7 @@ func (x *ResumeConversationResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResumeConversationResponse.ProtoReflect.Descriptor instead.
 func (*ResumeConversationResponse) Descriptor() ([]byte, []int) {
-	return file_sidecall_v1_conversation_service_proto_rawDescGZIP(), []int{9}
+	return file_sidecall_v1_conversation_service_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *ResumeConversationResponse) GetVersion() int64 {
@@ -834,7 +1054,7 @@ type PendingCall struct {
 
 func (x *PendingCall) Reset() {
 	*x = PendingCall{}
-	mi := &file_sidecall_v1_conversation_service_proto_msgTypes[10]
+	mi := &file_sidecall_v1_conversation_service_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -846,7 +1066,7 @@ func (x *PendingCall) String() string {
 func (*PendingCall) ProtoMessage() {}
 
 func (x *PendingCall) ProtoReflect() protoreflect.Message {
-	mi := &file_sidecall_v1_conversation_service_proto_msgTypes[10]
+	mi := &file_sidecall_v1_conversation_service_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -859,7 +1079,7 @@ func (x *PendingCall) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PendingCall.ProtoReflect.Descriptor instead.
 func (*PendingCall) Descriptor() ([]byte, []int) {
-	return file_sidecall_v1_conversation_service_proto_rawDescGZIP(), []int{10}
+	return file_sidecall_v1_conversation_service_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *PendingCall) GetToolUseId() string {
@@ -910,7 +1130,7 @@ type ListConversationsRequest struct {
 
 func (x *ListConversationsRequest) Reset() {
 	*x = ListConversationsRequest{}
-	mi := &file_sidecall_v1_conversation_service_proto_msgTypes[11]
+	mi := &file_sidecall_v1_conversation_service_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -922,7 +1142,7 @@ func (x *ListConversationsRequest) String() string {
 func (*ListConversationsRequest) ProtoMessage() {}
 
 func (x *ListConversationsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_sidecall_v1_conversation_service_proto_msgTypes[11]
+	mi := &file_sidecall_v1_conversation_service_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -935,7 +1155,7 @@ func (x *ListConversationsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListConversationsRequest.ProtoReflect.Descriptor instead.
 func (*ListConversationsRequest) Descriptor() ([]byte, []int) {
-	return file_sidecall_v1_conversation_service_proto_rawDescGZIP(), []int{11}
+	return file_sidecall_v1_conversation_service_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *ListConversationsRequest) GetPageSize() int32 {
@@ -965,7 +1185,7 @@ type ListConversationsResponse struct {
 
 func (x *ListConversationsResponse) Reset() {
 	*x = ListConversationsResponse{}
-	mi := &file_sidecall_v1_conversation_service_proto_msgTypes[12]
+	mi := &file_sidecall_v1_conversation_service_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -977,7 +1197,7 @@ func (x *ListConversationsResponse) String() string {
 func (*ListConversationsResponse) ProtoMessage() {}
 
 func (x *ListConversationsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_sidecall_v1_conversation_service_proto_msgTypes[12]
+	mi := &file_sidecall_v1_conversation_service_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -990,7 +1210,7 @@ func (x *ListConversationsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListConversationsResponse.ProtoReflect.Descriptor instead.
 func (*ListConversationsResponse) Descriptor() ([]byte, []int) {
-	return file_sidecall_v1_conversation_service_proto_rawDescGZIP(), []int{12}
+	return file_sidecall_v1_conversation_service_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *ListConversationsResponse) GetConversations() []*ConversationSummary {
@@ -1032,7 +1252,7 @@ type ConversationSummary struct {
 
 func (x *ConversationSummary) Reset() {
 	*x = ConversationSummary{}
-	mi := &file_sidecall_v1_conversation_service_proto_msgTypes[13]
+	mi := &file_sidecall_v1_conversation_service_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1044,7 +1264,7 @@ func (x *ConversationSummary) String() string {
 func (*ConversationSummary) ProtoMessage() {}
 
 func (x *ConversationSummary) ProtoReflect() protoreflect.Message {
-	mi := &file_sidecall_v1_conversation_service_proto_msgTypes[13]
+	mi := &file_sidecall_v1_conversation_service_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1057,7 +1277,7 @@ func (x *ConversationSummary) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ConversationSummary.ProtoReflect.Descriptor instead.
 func (*ConversationSummary) Descriptor() ([]byte, []int) {
-	return file_sidecall_v1_conversation_service_proto_rawDescGZIP(), []int{13}
+	return file_sidecall_v1_conversation_service_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *ConversationSummary) GetConversationId() string {
@@ -1132,9 +1352,28 @@ const file_sidecall_v1_conversation_service_proto_rawDesc = "" +
 	"\tprompt_id\x18\x02 \x01(\tR\bpromptId\x12\x1f\n" +
 	"\vexit_reason\x18\x03 \x01(\tR\n" +
 	"exitReason\x12\x18\n" +
-	"\aprofile\x18\x04 \x01(\tR\aprofile\"@\n" +
+	"\aprofile\x18\x04 \x01(\tR\aprofile\"\xa7\x01\n" +
 	"\x11EndPromptResponse\x12+\n" +
-	"\x06budget\x18\x01 \x01(\v2\x13.sidecall.v1.BudgetR\x06budget\"\xff\x01\n" +
+	"\x06budget\x18\x01 \x01(\v2\x13.sidecall.v1.BudgetR\x06budget\x126\n" +
+	"\aeffects\x18\x02 \x03(\v2\x1c.sidecall.v1.CommittedEffectR\aeffects\x12-\n" +
+	"\x12effects_incomplete\x18\x03 \x01(\bR\x11effectsIncomplete\"\xc4\x02\n" +
+	"\x0fCommittedEffect\x12\x17\n" +
+	"\aturn_id\x18\x01 \x01(\tR\x06turnId\x12\x1e\n" +
+	"\vtool_use_id\x18\x02 \x01(\tR\ttoolUseId\x12\x1b\n" +
+	"\tprompt_id\x18\x03 \x01(\tR\bpromptId\x12\x1b\n" +
+	"\ttool_name\x18\x04 \x01(\tR\btoolName\x12;\n" +
+	"\vfinished_at\x18\x05 \x01(\v2\x1a.google.protobuf.TimestampR\n" +
+	"finishedAt\x12\x18\n" +
+	"\aunknown\x18\x06 \x01(\bR\aunknown\x12,\n" +
+	"\x04undo\x18\a \x01(\v2\x18.sidecall.v1.PlannedCallR\x04undo\x12!\n" +
+	"\fnot_undoable\x18\b \x01(\tR\vnotUndoable\x12\x16\n" +
+	"\x06undone\x18\t \x01(\bR\x06undone\"\xb3\x01\n" +
+	"\vPlannedCall\x12\x1b\n" +
+	"\ttool_name\x18\x01 \x01(\tR\btoolName\x12%\n" +
+	"\x0earguments_json\x18\x02 \x01(\tR\rargumentsJson\x12'\n" +
+	"\x0fconversation_id\x18\x03 \x01(\tR\x0econversationId\x12\x17\n" +
+	"\aturn_id\x18\x04 \x01(\tR\x06turnId\x12\x1e\n" +
+	"\vtool_use_id\x18\x05 \x01(\tR\ttoolUseId\"\xff\x01\n" +
 	"\x15AppendMessagesRequest\x12'\n" +
 	"\x0fconversation_id\x18\x01 \x01(\tR\x0econversationId\x12)\n" +
 	"\x10expected_version\x18\x02 \x01(\x03R\x0fexpectedVersion\x12\x1a\n" +
@@ -1222,53 +1461,58 @@ func file_sidecall_v1_conversation_service_proto_rawDescGZIP() []byte {
 }
 
 var file_sidecall_v1_conversation_service_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_sidecall_v1_conversation_service_proto_msgTypes = make([]protoimpl.MessageInfo, 14)
+var file_sidecall_v1_conversation_service_proto_msgTypes = make([]protoimpl.MessageInfo, 16)
 var file_sidecall_v1_conversation_service_proto_goTypes = []any{
 	(Pending)(0),                       // 0: sidecall.v1.Pending
 	(*StartPromptRequest)(nil),         // 1: sidecall.v1.StartPromptRequest
 	(*StartPromptResponse)(nil),        // 2: sidecall.v1.StartPromptResponse
 	(*EndPromptRequest)(nil),           // 3: sidecall.v1.EndPromptRequest
 	(*EndPromptResponse)(nil),          // 4: sidecall.v1.EndPromptResponse
-	(*AppendMessagesRequest)(nil),      // 5: sidecall.v1.AppendMessagesRequest
-	(*AppendMessagesResponse)(nil),     // 6: sidecall.v1.AppendMessagesResponse
-	(*LoadConversationRequest)(nil),    // 7: sidecall.v1.LoadConversationRequest
-	(*LoadConversationResponse)(nil),   // 8: sidecall.v1.LoadConversationResponse
-	(*ResumeConversationRequest)(nil),  // 9: sidecall.v1.ResumeConversationRequest
-	(*ResumeConversationResponse)(nil), // 10: sidecall.v1.ResumeConversationResponse
-	(*PendingCall)(nil),                // 11: sidecall.v1.PendingCall
-	(*ListConversationsRequest)(nil),   // 12: sidecall.v1.ListConversationsRequest
-	(*ListConversationsResponse)(nil),  // 13: sidecall.v1.ListConversationsResponse
-	(*ConversationSummary)(nil),        // 14: sidecall.v1.ConversationSummary
-	(*Budget)(nil),                     // 15: sidecall.v1.Budget
-	(*ExecuteToolResponse)(nil),        // 16: sidecall.v1.ExecuteToolResponse
-	(*timestamppb.Timestamp)(nil),      // 17: google.protobuf.Timestamp
+	(*CommittedEffect)(nil),            // 5: sidecall.v1.CommittedEffect
+	(*PlannedCall)(nil),                // 6: sidecall.v1.PlannedCall
+	(*AppendMessagesRequest)(nil),      // 7: sidecall.v1.AppendMessagesRequest
+	(*AppendMessagesResponse)(nil),     // 8: sidecall.v1.AppendMessagesResponse
+	(*LoadConversationRequest)(nil),    // 9: sidecall.v1.LoadConversationRequest
+	(*LoadConversationResponse)(nil),   // 10: sidecall.v1.LoadConversationResponse
+	(*ResumeConversationRequest)(nil),  // 11: sidecall.v1.ResumeConversationRequest
+	(*ResumeConversationResponse)(nil), // 12: sidecall.v1.ResumeConversationResponse
+	(*PendingCall)(nil),                // 13: sidecall.v1.PendingCall
+	(*ListConversationsRequest)(nil),   // 14: sidecall.v1.ListConversationsRequest
+	(*ListConversationsResponse)(nil),  // 15: sidecall.v1.ListConversationsResponse
+	(*ConversationSummary)(nil),        // 16: sidecall.v1.ConversationSummary
+	(*Budget)(nil),                     // 17: sidecall.v1.Budget
+	(*timestamppb.Timestamp)(nil),      // 18: google.protobuf.Timestamp
+	(*ExecuteToolResponse)(nil),        // 19: sidecall.v1.ExecuteToolResponse
 }
 var file_sidecall_v1_conversation_service_proto_depIdxs = []int32{
-	15, // 0: sidecall.v1.StartPromptResponse.budget:type_name -> sidecall.v1.Budget
-	15, // 1: sidecall.v1.EndPromptResponse.budget:type_name -> sidecall.v1.Budget
-	11, // 2: sidecall.v1.ResumeConversationResponse.pending:type_name -> sidecall.v1.PendingCall
-	0,  // 3: sidecall.v1.PendingCall.state:type_name -> sidecall.v1.Pending
-	16, // 4: sidecall.v1.PendingCall.result:type_name -> sidecall.v1.ExecuteToolResponse
-	14, // 5: sidecall.v1.ListConversationsResponse.conversations:type_name -> sidecall.v1.ConversationSummary
-	17, // 6: sidecall.v1.ConversationSummary.started_at:type_name -> google.protobuf.Timestamp
-	17, // 7: sidecall.v1.ConversationSummary.updated_at:type_name -> google.protobuf.Timestamp
-	1,  // 8: sidecall.v1.ConversationService.StartPrompt:input_type -> sidecall.v1.StartPromptRequest
-	3,  // 9: sidecall.v1.ConversationService.EndPrompt:input_type -> sidecall.v1.EndPromptRequest
-	5,  // 10: sidecall.v1.ConversationService.AppendMessages:input_type -> sidecall.v1.AppendMessagesRequest
-	7,  // 11: sidecall.v1.ConversationService.LoadConversation:input_type -> sidecall.v1.LoadConversationRequest
-	9,  // 12: sidecall.v1.ConversationService.ResumeConversation:input_type -> sidecall.v1.ResumeConversationRequest
-	12, // 13: sidecall.v1.ConversationService.ListConversations:input_type -> sidecall.v1.ListConversationsRequest
-	2,  // 14: sidecall.v1.ConversationService.StartPrompt:output_type -> sidecall.v1.StartPromptResponse
-	4,  // 15: sidecall.v1.ConversationService.EndPrompt:output_type -> sidecall.v1.EndPromptResponse
-	6,  // 16: sidecall.v1.ConversationService.AppendMessages:output_type -> sidecall.v1.AppendMessagesResponse
-	8,  // 17: sidecall.v1.ConversationService.LoadConversation:output_type -> sidecall.v1.LoadConversationResponse
-	10, // 18: sidecall.v1.ConversationService.ResumeConversation:output_type -> sidecall.v1.ResumeConversationResponse
-	13, // 19: sidecall.v1.ConversationService.ListConversations:output_type -> sidecall.v1.ListConversationsResponse
-	14, // [14:20] is the sub-list for method output_type
-	8,  // [8:14] is the sub-list for method input_type
-	8,  // [8:8] is the sub-list for extension type_name
-	8,  // [8:8] is the sub-list for extension extendee
-	0,  // [0:8] is the sub-list for field type_name
+	17, // 0: sidecall.v1.StartPromptResponse.budget:type_name -> sidecall.v1.Budget
+	17, // 1: sidecall.v1.EndPromptResponse.budget:type_name -> sidecall.v1.Budget
+	5,  // 2: sidecall.v1.EndPromptResponse.effects:type_name -> sidecall.v1.CommittedEffect
+	18, // 3: sidecall.v1.CommittedEffect.finished_at:type_name -> google.protobuf.Timestamp
+	6,  // 4: sidecall.v1.CommittedEffect.undo:type_name -> sidecall.v1.PlannedCall
+	13, // 5: sidecall.v1.ResumeConversationResponse.pending:type_name -> sidecall.v1.PendingCall
+	0,  // 6: sidecall.v1.PendingCall.state:type_name -> sidecall.v1.Pending
+	19, // 7: sidecall.v1.PendingCall.result:type_name -> sidecall.v1.ExecuteToolResponse
+	16, // 8: sidecall.v1.ListConversationsResponse.conversations:type_name -> sidecall.v1.ConversationSummary
+	18, // 9: sidecall.v1.ConversationSummary.started_at:type_name -> google.protobuf.Timestamp
+	18, // 10: sidecall.v1.ConversationSummary.updated_at:type_name -> google.protobuf.Timestamp
+	1,  // 11: sidecall.v1.ConversationService.StartPrompt:input_type -> sidecall.v1.StartPromptRequest
+	3,  // 12: sidecall.v1.ConversationService.EndPrompt:input_type -> sidecall.v1.EndPromptRequest
+	7,  // 13: sidecall.v1.ConversationService.AppendMessages:input_type -> sidecall.v1.AppendMessagesRequest
+	9,  // 14: sidecall.v1.ConversationService.LoadConversation:input_type -> sidecall.v1.LoadConversationRequest
+	11, // 15: sidecall.v1.ConversationService.ResumeConversation:input_type -> sidecall.v1.ResumeConversationRequest
+	14, // 16: sidecall.v1.ConversationService.ListConversations:input_type -> sidecall.v1.ListConversationsRequest
+	2,  // 17: sidecall.v1.ConversationService.StartPrompt:output_type -> sidecall.v1.StartPromptResponse
+	4,  // 18: sidecall.v1.ConversationService.EndPrompt:output_type -> sidecall.v1.EndPromptResponse
+	8,  // 19: sidecall.v1.ConversationService.AppendMessages:output_type -> sidecall.v1.AppendMessagesResponse
+	10, // 20: sidecall.v1.ConversationService.LoadConversation:output_type -> sidecall.v1.LoadConversationResponse
+	12, // 21: sidecall.v1.ConversationService.ResumeConversation:output_type -> sidecall.v1.ResumeConversationResponse
+	15, // 22: sidecall.v1.ConversationService.ListConversations:output_type -> sidecall.v1.ListConversationsResponse
+	17, // [17:23] is the sub-list for method output_type
+	11, // [11:17] is the sub-list for method input_type
+	11, // [11:11] is the sub-list for extension type_name
+	11, // [11:11] is the sub-list for extension extendee
+	0,  // [0:11] is the sub-list for field type_name
 }
 
 func init() { file_sidecall_v1_conversation_service_proto_init() }
@@ -1283,7 +1527,7 @@ func file_sidecall_v1_conversation_service_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_sidecall_v1_conversation_service_proto_rawDesc), len(file_sidecall_v1_conversation_service_proto_rawDesc)),
 			NumEnums:      1,
-			NumMessages:   14,
+			NumMessages:   16,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

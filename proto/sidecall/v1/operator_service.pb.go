@@ -9,6 +9,7 @@ package sidecallv1
 import (
 	protoreflect "google.golang.org/protobuf/reflect/protoreflect"
 	protoimpl "google.golang.org/protobuf/runtime/protoimpl"
+	durationpb "google.golang.org/protobuf/types/known/durationpb"
 	timestamppb "google.golang.org/protobuf/types/known/timestamppb"
 	reflect "reflect"
 	sync "sync"
@@ -38,6 +39,8 @@ const (
 	Verdict_VERDICT_UNKNOWN Verdict = 4
 	// It was claimed, and its record is forgotten.
 	Verdict_VERDICT_FORGOTTEN Verdict = 5
+	// A person has to allow it first, or has and it was not sent since: nothing has run.
+	Verdict_VERDICT_HELD Verdict = 6
 )
 
 // Enum value maps for Verdict.
@@ -49,6 +52,7 @@ var (
 		3: "VERDICT_NOT_RUN",
 		4: "VERDICT_UNKNOWN",
 		5: "VERDICT_FORGOTTEN",
+		6: "VERDICT_HELD",
 	}
 	Verdict_value = map[string]int32{
 		"VERDICT_UNSPECIFIED": 0,
@@ -57,6 +61,7 @@ var (
 		"VERDICT_NOT_RUN":     3,
 		"VERDICT_UNKNOWN":     4,
 		"VERDICT_FORGOTTEN":   5,
+		"VERDICT_HELD":        6,
 	}
 )
 
@@ -146,6 +151,179 @@ func (x VerificationVerdict) Number() protoreflect.EnumNumber {
 // Deprecated: Use VerificationVerdict.Descriptor instead.
 func (VerificationVerdict) EnumDescriptor() ([]byte, []int) {
 	return file_sidecall_v1_operator_service_proto_rawDescGZIP(), []int{1}
+}
+
+// ConversationEventKind is what an event is.
+type ConversationEventKind int32
+
+const (
+	// Never sent.
+	ConversationEventKind_CONVERSATION_EVENT_KIND_UNSPECIFIED ConversationEventKind = 0
+	// A text of the user's.
+	ConversationEventKind_CONVERSATION_EVENT_KIND_USER ConversationEventKind = 1
+	// A text of the model's.
+	ConversationEventKind_CONVERSATION_EVENT_KIND_MODEL ConversationEventKind = 2
+	// A call of the model's.
+	ConversationEventKind_CONVERSATION_EVENT_KIND_CALL ConversationEventKind = 3
+	// A message that cannot be read.
+	ConversationEventKind_CONVERSATION_EVENT_KIND_UNREADABLE ConversationEventKind = 4
+)
+
+// Enum value maps for ConversationEventKind.
+var (
+	ConversationEventKind_name = map[int32]string{
+		0: "CONVERSATION_EVENT_KIND_UNSPECIFIED",
+		1: "CONVERSATION_EVENT_KIND_USER",
+		2: "CONVERSATION_EVENT_KIND_MODEL",
+		3: "CONVERSATION_EVENT_KIND_CALL",
+		4: "CONVERSATION_EVENT_KIND_UNREADABLE",
+	}
+	ConversationEventKind_value = map[string]int32{
+		"CONVERSATION_EVENT_KIND_UNSPECIFIED": 0,
+		"CONVERSATION_EVENT_KIND_USER":        1,
+		"CONVERSATION_EVENT_KIND_MODEL":       2,
+		"CONVERSATION_EVENT_KIND_CALL":        3,
+		"CONVERSATION_EVENT_KIND_UNREADABLE":  4,
+	}
+)
+
+func (x ConversationEventKind) Enum() *ConversationEventKind {
+	p := new(ConversationEventKind)
+	*p = x
+	return p
+}
+
+func (x ConversationEventKind) String() string {
+	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
+}
+
+func (ConversationEventKind) Descriptor() protoreflect.EnumDescriptor {
+	return file_sidecall_v1_operator_service_proto_enumTypes[2].Descriptor()
+}
+
+func (ConversationEventKind) Type() protoreflect.EnumType {
+	return &file_sidecall_v1_operator_service_proto_enumTypes[2]
+}
+
+func (x ConversationEventKind) Number() protoreflect.EnumNumber {
+	return protoreflect.EnumNumber(x)
+}
+
+// Deprecated: Use ConversationEventKind.Descriptor instead.
+func (ConversationEventKind) EnumDescriptor() ([]byte, []int) {
+	return file_sidecall_v1_operator_service_proto_rawDescGZIP(), []int{2}
+}
+
+// RecordKnown is what is known of the record of a call.
+type RecordKnown int32
+
+const (
+	// There is none: the call was refused before it was claimed, or did not come through
+	// this sidecar, or its record is forgotten for so long that nothing tells of it.
+	RecordKnown_RECORD_KNOWN_UNSPECIFIED RecordKnown = 0
+	// There is one.
+	RecordKnown_RECORD_KNOWN_FOUND RecordKnown = 1
+	// There was one, and it is forgotten.
+	RecordKnown_RECORD_KNOWN_FORGOTTEN RecordKnown = 2
+)
+
+// Enum value maps for RecordKnown.
+var (
+	RecordKnown_name = map[int32]string{
+		0: "RECORD_KNOWN_UNSPECIFIED",
+		1: "RECORD_KNOWN_FOUND",
+		2: "RECORD_KNOWN_FORGOTTEN",
+	}
+	RecordKnown_value = map[string]int32{
+		"RECORD_KNOWN_UNSPECIFIED": 0,
+		"RECORD_KNOWN_FOUND":       1,
+		"RECORD_KNOWN_FORGOTTEN":   2,
+	}
+)
+
+func (x RecordKnown) Enum() *RecordKnown {
+	p := new(RecordKnown)
+	*p = x
+	return p
+}
+
+func (x RecordKnown) String() string {
+	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
+}
+
+func (RecordKnown) Descriptor() protoreflect.EnumDescriptor {
+	return file_sidecall_v1_operator_service_proto_enumTypes[3].Descriptor()
+}
+
+func (RecordKnown) Type() protoreflect.EnumType {
+	return &file_sidecall_v1_operator_service_proto_enumTypes[3]
+}
+
+func (x RecordKnown) Number() protoreflect.EnumNumber {
+	return protoreflect.EnumNumber(x)
+}
+
+// Deprecated: Use RecordKnown.Descriptor instead.
+func (RecordKnown) EnumDescriptor() ([]byte, []int) {
+	return file_sidecall_v1_operator_service_proto_rawDescGZIP(), []int{3}
+}
+
+// ErrorFate is what became of an error.
+type ErrorFate int32
+
+const (
+	// Never sent.
+	ErrorFate_ERROR_FATE_UNSPECIFIED ErrorFate = 0
+	// The same tool worked later in the same prompt. Of a tool that does not exist: any
+	// tool did.
+	ErrorFate_ERROR_FATE_RECOVERED ErrorFate = 1
+	// The prompt ended without that.
+	ErrorFate_ERROR_FATE_GAVE_UP ErrorFate = 2
+	// Neither: the prompt is not known to be over.
+	ErrorFate_ERROR_FATE_OPEN ErrorFate = 3
+)
+
+// Enum value maps for ErrorFate.
+var (
+	ErrorFate_name = map[int32]string{
+		0: "ERROR_FATE_UNSPECIFIED",
+		1: "ERROR_FATE_RECOVERED",
+		2: "ERROR_FATE_GAVE_UP",
+		3: "ERROR_FATE_OPEN",
+	}
+	ErrorFate_value = map[string]int32{
+		"ERROR_FATE_UNSPECIFIED": 0,
+		"ERROR_FATE_RECOVERED":   1,
+		"ERROR_FATE_GAVE_UP":     2,
+		"ERROR_FATE_OPEN":        3,
+	}
+)
+
+func (x ErrorFate) Enum() *ErrorFate {
+	p := new(ErrorFate)
+	*p = x
+	return p
+}
+
+func (x ErrorFate) String() string {
+	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
+}
+
+func (ErrorFate) Descriptor() protoreflect.EnumDescriptor {
+	return file_sidecall_v1_operator_service_proto_enumTypes[4].Descriptor()
+}
+
+func (ErrorFate) Type() protoreflect.EnumType {
+	return &file_sidecall_v1_operator_service_proto_enumTypes[4]
+}
+
+func (x ErrorFate) Number() protoreflect.EnumNumber {
+	return protoreflect.EnumNumber(x)
+}
+
+// Deprecated: Use ErrorFate.Descriptor instead.
+func (ErrorFate) EnumDescriptor() ([]byte, []int) {
+	return file_sidecall_v1_operator_service_proto_rawDescGZIP(), []int{4}
 }
 
 // ListUnknownRequest asks for a page of the calls that are unknown.
@@ -774,6 +952,554 @@ func (x *FoundExecution) GetDamage() *ToolError {
 	return nil
 }
 
+// PlanUndoRequest names a conversation, and perhaps a part of it.
+type PlanUndoRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Required.
+	ConversationId string `protobuf:"bytes,1,opt,name=conversation_id,json=conversationId,proto3" json:"conversation_id,omitempty"`
+	// Effects of this prompt only.
+	PromptId string `protobuf:"bytes,2,opt,name=prompt_id,json=promptId,proto3" json:"prompt_id,omitempty"`
+	// The effect of this call only, in whatever turn.
+	ToolUseId string `protobuf:"bytes,3,opt,name=tool_use_id,json=toolUseId,proto3" json:"tool_use_id,omitempty"`
+	// Empty, or next_page_token of the page before.
+	PageToken     string `protobuf:"bytes,4,opt,name=page_token,json=pageToken,proto3" json:"page_token,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *PlanUndoRequest) Reset() {
+	*x = PlanUndoRequest{}
+	mi := &file_sidecall_v1_operator_service_proto_msgTypes[6]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *PlanUndoRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*PlanUndoRequest) ProtoMessage() {}
+
+func (x *PlanUndoRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_sidecall_v1_operator_service_proto_msgTypes[6]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use PlanUndoRequest.ProtoReflect.Descriptor instead.
+func (*PlanUndoRequest) Descriptor() ([]byte, []int) {
+	return file_sidecall_v1_operator_service_proto_rawDescGZIP(), []int{6}
+}
+
+func (x *PlanUndoRequest) GetConversationId() string {
+	if x != nil {
+		return x.ConversationId
+	}
+	return ""
+}
+
+func (x *PlanUndoRequest) GetPromptId() string {
+	if x != nil {
+		return x.PromptId
+	}
+	return ""
+}
+
+func (x *PlanUndoRequest) GetToolUseId() string {
+	if x != nil {
+		return x.ToolUseId
+	}
+	return ""
+}
+
+func (x *PlanUndoRequest) GetPageToken() string {
+	if x != nil {
+		return x.PageToken
+	}
+	return ""
+}
+
+// PlanUndoResponse is a page of what has happened.
+type PlanUndoResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// May be empty on a page that is not the last.
+	Effects []*CommittedEffect `protobuf:"bytes,1,rep,name=effects,proto3" json:"effects,omitempty"`
+	// Empty after the last page.
+	NextPageToken string `protobuf:"bytes,2,opt,name=next_page_token,json=nextPageToken,proto3" json:"next_page_token,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *PlanUndoResponse) Reset() {
+	*x = PlanUndoResponse{}
+	mi := &file_sidecall_v1_operator_service_proto_msgTypes[7]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *PlanUndoResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*PlanUndoResponse) ProtoMessage() {}
+
+func (x *PlanUndoResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_sidecall_v1_operator_service_proto_msgTypes[7]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use PlanUndoResponse.ProtoReflect.Descriptor instead.
+func (*PlanUndoResponse) Descriptor() ([]byte, []int) {
+	return file_sidecall_v1_operator_service_proto_rawDescGZIP(), []int{7}
+}
+
+func (x *PlanUndoResponse) GetEffects() []*CommittedEffect {
+	if x != nil {
+		return x.Effects
+	}
+	return nil
+}
+
+func (x *PlanUndoResponse) GetNextPageToken() string {
+	if x != nil {
+		return x.NextPageToken
+	}
+	return ""
+}
+
+// GetOverviewRequest asks for everything.
+type GetOverviewRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *GetOverviewRequest) Reset() {
+	*x = GetOverviewRequest{}
+	mi := &file_sidecall_v1_operator_service_proto_msgTypes[8]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *GetOverviewRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*GetOverviewRequest) ProtoMessage() {}
+
+func (x *GetOverviewRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_sidecall_v1_operator_service_proto_msgTypes[8]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use GetOverviewRequest.ProtoReflect.Descriptor instead.
+func (*GetOverviewRequest) Descriptor() ([]byte, []int) {
+	return file_sidecall_v1_operator_service_proto_rawDescGZIP(), []int{8}
+}
+
+// GetOverviewResponse is how a sidecar is.
+type GetOverviewResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// By name.
+	Tools []*ToolOverview `protobuf:"bytes,1,rep,name=tools,proto3" json:"tools,omitempty"`
+	// Always set.
+	Numbers       *LoopNumbers `protobuf:"bytes,2,opt,name=numbers,proto3" json:"numbers,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *GetOverviewResponse) Reset() {
+	*x = GetOverviewResponse{}
+	mi := &file_sidecall_v1_operator_service_proto_msgTypes[9]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *GetOverviewResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*GetOverviewResponse) ProtoMessage() {}
+
+func (x *GetOverviewResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_sidecall_v1_operator_service_proto_msgTypes[9]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use GetOverviewResponse.ProtoReflect.Descriptor instead.
+func (*GetOverviewResponse) Descriptor() ([]byte, []int) {
+	return file_sidecall_v1_operator_service_proto_rawDescGZIP(), []int{9}
+}
+
+func (x *GetOverviewResponse) GetTools() []*ToolOverview {
+	if x != nil {
+		return x.Tools
+	}
+	return nil
+}
+
+func (x *GetOverviewResponse) GetNumbers() *LoopNumbers {
+	if x != nil {
+		return x.Numbers
+	}
+	return nil
+}
+
+// LoopNumbers say whether the agents of a sidecar are well, as its metrics do.
+type LoopNumbers struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Prompts that have ended.
+	Prompts int64 `protobuf:"varint,1,opt,name=prompts,proto3" json:"prompts,omitempty"`
+	// Calls per prompt, the median of them; 0 while there are none.
+	CallsPerPromptMedian float64 `protobuf:"fixed64,2,opt,name=calls_per_prompt_median,json=callsPerPromptMedian,proto3" json:"calls_per_prompt_median,omitempty"`
+	// Likewise, what one prompt in a hundred has more than.
+	CallsPerPromptP99 float64 `protobuf:"fixed64,3,opt,name=calls_per_prompt_p99,json=callsPerPromptP99,proto3" json:"calls_per_prompt_p99,omitempty"`
+	// Of the errors of a tool, the share that a success of it followed on in the same prompt,
+	// 0 to 1.
+	RecoveryRate float64 `protobuf:"fixed64,4,opt,name=recovery_rate,json=recoveryRate,proto3" json:"recovery_rate,omitempty"`
+	// Errors that were recovered from, or whose prompt ended badly.
+	Recoveries int64 `protobuf:"varint,5,opt,name=recoveries,proto3" json:"recoveries,omitempty"`
+	// Of all calls, the share that were answered from their record, 0 to 1.
+	ReplayRate float64 `protobuf:"fixed64,6,opt,name=replay_rate,json=replayRate,proto3" json:"replay_rate,omitempty"`
+	// Calls that had an answer.
+	Calls         int64 `protobuf:"varint,7,opt,name=calls,proto3" json:"calls,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *LoopNumbers) Reset() {
+	*x = LoopNumbers{}
+	mi := &file_sidecall_v1_operator_service_proto_msgTypes[10]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *LoopNumbers) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*LoopNumbers) ProtoMessage() {}
+
+func (x *LoopNumbers) ProtoReflect() protoreflect.Message {
+	mi := &file_sidecall_v1_operator_service_proto_msgTypes[10]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use LoopNumbers.ProtoReflect.Descriptor instead.
+func (*LoopNumbers) Descriptor() ([]byte, []int) {
+	return file_sidecall_v1_operator_service_proto_rawDescGZIP(), []int{10}
+}
+
+func (x *LoopNumbers) GetPrompts() int64 {
+	if x != nil {
+		return x.Prompts
+	}
+	return 0
+}
+
+func (x *LoopNumbers) GetCallsPerPromptMedian() float64 {
+	if x != nil {
+		return x.CallsPerPromptMedian
+	}
+	return 0
+}
+
+func (x *LoopNumbers) GetCallsPerPromptP99() float64 {
+	if x != nil {
+		return x.CallsPerPromptP99
+	}
+	return 0
+}
+
+func (x *LoopNumbers) GetRecoveryRate() float64 {
+	if x != nil {
+		return x.RecoveryRate
+	}
+	return 0
+}
+
+func (x *LoopNumbers) GetRecoveries() int64 {
+	if x != nil {
+		return x.Recoveries
+	}
+	return 0
+}
+
+func (x *LoopNumbers) GetReplayRate() float64 {
+	if x != nil {
+		return x.ReplayRate
+	}
+	return 0
+}
+
+func (x *LoopNumbers) GetCalls() int64 {
+	if x != nil {
+		return x.Calls
+	}
+	return 0
+}
+
+// ToolOverview is how a tool is.
+type ToolOverview struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Its name.
+	ToolName string `protobuf:"bytes,1,opt,name=tool_name,json=toolName,proto3" json:"tool_name,omitempty"`
+	// Its effect.
+	Effect Effect `protobuf:"varint,2,opt,name=effect,proto3,enum=sidecall.v1.Effect" json:"effect,omitempty"`
+	// Where it lives.
+	Backend string `protobuf:"bytes,3,opt,name=backend,proto3" json:"backend,omitempty"`
+	// closed, open or half_open: the worse of its own breaker and that of its backend.
+	Breaker string `protobuf:"bytes,4,opt,name=breaker,proto3" json:"breaker,omitempty"`
+	// For how long no call is let through.
+	BlockedFor *durationpb.Duration `protobuf:"bytes,5,opt,name=blocked_for,json=blockedFor,proto3" json:"blocked_for,omitempty"`
+	// Why it must not be called; empty for one that may be.
+	Refused string `protobuf:"bytes,6,opt,name=refused,proto3" json:"refused,omitempty"`
+	// Calls that had an answer, and those of them that were errors.
+	Calls int64 `protobuf:"varint,7,opt,name=calls,proto3" json:"calls,omitempty"`
+	// See calls.
+	Errors int64 `protobuf:"varint,8,opt,name=errors,proto3" json:"errors,omitempty"`
+	// From a call's arrival to its result, the median.
+	P50 *durationpb.Duration `protobuf:"bytes,9,opt,name=p50,proto3" json:"p50,omitempty"`
+	// Likewise, what one call in a hundred takes longer than.
+	P99 *durationpb.Duration `protobuf:"bytes,10,opt,name=p99,proto3" json:"p99,omitempty"`
+	// Requests of its backend that count for the retry budget now, and retries among them.
+	RecentRequests int32 `protobuf:"varint,11,opt,name=recent_requests,json=recentRequests,proto3" json:"recent_requests,omitempty"`
+	// See recent_requests.
+	RecentRetries int32 `protobuf:"varint,12,opt,name=recent_retries,json=recentRetries,proto3" json:"recent_retries,omitempty"`
+	// The errors that its calls ended in, the latest first, at most 10.
+	ErrorTexts    []*ErrorText `protobuf:"bytes,13,rep,name=error_texts,json=errorTexts,proto3" json:"error_texts,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ToolOverview) Reset() {
+	*x = ToolOverview{}
+	mi := &file_sidecall_v1_operator_service_proto_msgTypes[11]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ToolOverview) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ToolOverview) ProtoMessage() {}
+
+func (x *ToolOverview) ProtoReflect() protoreflect.Message {
+	mi := &file_sidecall_v1_operator_service_proto_msgTypes[11]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ToolOverview.ProtoReflect.Descriptor instead.
+func (*ToolOverview) Descriptor() ([]byte, []int) {
+	return file_sidecall_v1_operator_service_proto_rawDescGZIP(), []int{11}
+}
+
+func (x *ToolOverview) GetToolName() string {
+	if x != nil {
+		return x.ToolName
+	}
+	return ""
+}
+
+func (x *ToolOverview) GetEffect() Effect {
+	if x != nil {
+		return x.Effect
+	}
+	return Effect_EFFECT_UNSPECIFIED
+}
+
+func (x *ToolOverview) GetBackend() string {
+	if x != nil {
+		return x.Backend
+	}
+	return ""
+}
+
+func (x *ToolOverview) GetBreaker() string {
+	if x != nil {
+		return x.Breaker
+	}
+	return ""
+}
+
+func (x *ToolOverview) GetBlockedFor() *durationpb.Duration {
+	if x != nil {
+		return x.BlockedFor
+	}
+	return nil
+}
+
+func (x *ToolOverview) GetRefused() string {
+	if x != nil {
+		return x.Refused
+	}
+	return ""
+}
+
+func (x *ToolOverview) GetCalls() int64 {
+	if x != nil {
+		return x.Calls
+	}
+	return 0
+}
+
+func (x *ToolOverview) GetErrors() int64 {
+	if x != nil {
+		return x.Errors
+	}
+	return 0
+}
+
+func (x *ToolOverview) GetP50() *durationpb.Duration {
+	if x != nil {
+		return x.P50
+	}
+	return nil
+}
+
+func (x *ToolOverview) GetP99() *durationpb.Duration {
+	if x != nil {
+		return x.P99
+	}
+	return nil
+}
+
+func (x *ToolOverview) GetRecentRequests() int32 {
+	if x != nil {
+		return x.RecentRequests
+	}
+	return 0
+}
+
+func (x *ToolOverview) GetRecentRetries() int32 {
+	if x != nil {
+		return x.RecentRetries
+	}
+	return 0
+}
+
+func (x *ToolOverview) GetErrorTexts() []*ErrorText {
+	if x != nil {
+		return x.ErrorTexts
+	}
+	return nil
+}
+
+// ErrorText is an error as models were told it.
+type ErrorText struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Its code.
+	Code string `protobuf:"bytes,1,opt,name=code,proto3" json:"code,omitempty"`
+	// Its constraint.
+	Constraint string `protobuf:"bytes,2,opt,name=constraint,proto3" json:"constraint,omitempty"`
+	// How often, since it was seen first.
+	Times int64 `protobuf:"varint,3,opt,name=times,proto3" json:"times,omitempty"`
+	// When last.
+	LastAt        *timestamppb.Timestamp `protobuf:"bytes,4,opt,name=last_at,json=lastAt,proto3" json:"last_at,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ErrorText) Reset() {
+	*x = ErrorText{}
+	mi := &file_sidecall_v1_operator_service_proto_msgTypes[12]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ErrorText) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ErrorText) ProtoMessage() {}
+
+func (x *ErrorText) ProtoReflect() protoreflect.Message {
+	mi := &file_sidecall_v1_operator_service_proto_msgTypes[12]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ErrorText.ProtoReflect.Descriptor instead.
+func (*ErrorText) Descriptor() ([]byte, []int) {
+	return file_sidecall_v1_operator_service_proto_rawDescGZIP(), []int{12}
+}
+
+func (x *ErrorText) GetCode() string {
+	if x != nil {
+		return x.Code
+	}
+	return ""
+}
+
+func (x *ErrorText) GetConstraint() string {
+	if x != nil {
+		return x.Constraint
+	}
+	return ""
+}
+
+func (x *ErrorText) GetTimes() int64 {
+	if x != nil {
+		return x.Times
+	}
+	return 0
+}
+
+func (x *ErrorText) GetLastAt() *timestamppb.Timestamp {
+	if x != nil {
+		return x.LastAt
+	}
+	return nil
+}
+
 // ResolveExecutionRequest says what became of an unknown call.
 type ResolveExecutionRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -805,7 +1531,7 @@ type ResolveExecutionRequest struct {
 
 func (x *ResolveExecutionRequest) Reset() {
 	*x = ResolveExecutionRequest{}
-	mi := &file_sidecall_v1_operator_service_proto_msgTypes[6]
+	mi := &file_sidecall_v1_operator_service_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -817,7 +1543,7 @@ func (x *ResolveExecutionRequest) String() string {
 func (*ResolveExecutionRequest) ProtoMessage() {}
 
 func (x *ResolveExecutionRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_sidecall_v1_operator_service_proto_msgTypes[6]
+	mi := &file_sidecall_v1_operator_service_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -830,7 +1556,7 @@ func (x *ResolveExecutionRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResolveExecutionRequest.ProtoReflect.Descriptor instead.
 func (*ResolveExecutionRequest) Descriptor() ([]byte, []int) {
-	return file_sidecall_v1_operator_service_proto_rawDescGZIP(), []int{6}
+	return file_sidecall_v1_operator_service_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *ResolveExecutionRequest) GetConversationId() string {
@@ -907,7 +1633,7 @@ type ResolveExecutionResponse struct {
 
 func (x *ResolveExecutionResponse) Reset() {
 	*x = ResolveExecutionResponse{}
-	mi := &file_sidecall_v1_operator_service_proto_msgTypes[7]
+	mi := &file_sidecall_v1_operator_service_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -919,7 +1645,7 @@ func (x *ResolveExecutionResponse) String() string {
 func (*ResolveExecutionResponse) ProtoMessage() {}
 
 func (x *ResolveExecutionResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_sidecall_v1_operator_service_proto_msgTypes[7]
+	mi := &file_sidecall_v1_operator_service_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -932,7 +1658,7 @@ func (x *ResolveExecutionResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResolveExecutionResponse.ProtoReflect.Descriptor instead.
 func (*ResolveExecutionResponse) Descriptor() ([]byte, []int) {
-	return file_sidecall_v1_operator_service_proto_rawDescGZIP(), []int{7}
+	return file_sidecall_v1_operator_service_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *ResolveExecutionResponse) GetExecution() *Execution {
@@ -964,7 +1690,7 @@ type VerifyExecutionRequest struct {
 
 func (x *VerifyExecutionRequest) Reset() {
 	*x = VerifyExecutionRequest{}
-	mi := &file_sidecall_v1_operator_service_proto_msgTypes[8]
+	mi := &file_sidecall_v1_operator_service_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -976,7 +1702,7 @@ func (x *VerifyExecutionRequest) String() string {
 func (*VerifyExecutionRequest) ProtoMessage() {}
 
 func (x *VerifyExecutionRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_sidecall_v1_operator_service_proto_msgTypes[8]
+	mi := &file_sidecall_v1_operator_service_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -989,7 +1715,7 @@ func (x *VerifyExecutionRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use VerifyExecutionRequest.ProtoReflect.Descriptor instead.
 func (*VerifyExecutionRequest) Descriptor() ([]byte, []int) {
-	return file_sidecall_v1_operator_service_proto_rawDescGZIP(), []int{8}
+	return file_sidecall_v1_operator_service_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *VerifyExecutionRequest) GetConversationId() string {
@@ -1055,7 +1781,7 @@ type VerifyExecutionResponse struct {
 
 func (x *VerifyExecutionResponse) Reset() {
 	*x = VerifyExecutionResponse{}
-	mi := &file_sidecall_v1_operator_service_proto_msgTypes[9]
+	mi := &file_sidecall_v1_operator_service_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1067,7 +1793,7 @@ func (x *VerifyExecutionResponse) String() string {
 func (*VerifyExecutionResponse) ProtoMessage() {}
 
 func (x *VerifyExecutionResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_sidecall_v1_operator_service_proto_msgTypes[9]
+	mi := &file_sidecall_v1_operator_service_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1080,7 +1806,7 @@ func (x *VerifyExecutionResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use VerifyExecutionResponse.ProtoReflect.Descriptor instead.
 func (*VerifyExecutionResponse) Descriptor() ([]byte, []int) {
-	return file_sidecall_v1_operator_service_proto_rawDescGZIP(), []int{9}
+	return file_sidecall_v1_operator_service_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *VerifyExecutionResponse) GetVerdict() VerificationVerdict {
@@ -1138,14 +1864,18 @@ type CallDetails struct {
 	// As they were sent with the call.
 	Labels map[string]string `protobuf:"bytes,4,rep,name=labels,proto3" json:"labels,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
 	// What the upstream has named the call by, in a header or in its reply; may be empty.
-	UpstreamId    string `protobuf:"bytes,5,opt,name=upstream_id,json=upstreamId,proto3" json:"upstream_id,omitempty"`
+	UpstreamId string `protobuf:"bytes,5,opt,name=upstream_id,json=upstreamId,proto3" json:"upstream_id,omitempty"`
+	// The call that undoes it, without its ids; unset where there is none.
+	Undo *PlannedCall `protobuf:"bytes,6,opt,name=undo,proto3" json:"undo,omitempty"`
+	// Why there is none though its tool says how; empty where there is nothing to say.
+	NotUndoable   string `protobuf:"bytes,7,opt,name=not_undoable,json=notUndoable,proto3" json:"not_undoable,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *CallDetails) Reset() {
 	*x = CallDetails{}
-	mi := &file_sidecall_v1_operator_service_proto_msgTypes[10]
+	mi := &file_sidecall_v1_operator_service_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1157,7 +1887,7 @@ func (x *CallDetails) String() string {
 func (*CallDetails) ProtoMessage() {}
 
 func (x *CallDetails) ProtoReflect() protoreflect.Message {
-	mi := &file_sidecall_v1_operator_service_proto_msgTypes[10]
+	mi := &file_sidecall_v1_operator_service_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1170,7 +1900,7 @@ func (x *CallDetails) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CallDetails.ProtoReflect.Descriptor instead.
 func (*CallDetails) Descriptor() ([]byte, []int) {
-	return file_sidecall_v1_operator_service_proto_rawDescGZIP(), []int{10}
+	return file_sidecall_v1_operator_service_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *CallDetails) GetPromptId() string {
@@ -1208,6 +1938,1057 @@ func (x *CallDetails) GetUpstreamId() string {
 	return ""
 }
 
+func (x *CallDetails) GetUndo() *PlannedCall {
+	if x != nil {
+		return x.Undo
+	}
+	return nil
+}
+
+func (x *CallDetails) GetNotUndoable() string {
+	if x != nil {
+		return x.NotUndoable
+	}
+	return ""
+}
+
+// ShowConversationRequest names a conversation.
+type ShowConversationRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Required.
+	ConversationId string `protobuf:"bytes,1,opt,name=conversation_id,json=conversationId,proto3" json:"conversation_id,omitempty"`
+	// Where to begin: 0, or next_event of the page before.
+	FromEvent     int32 `protobuf:"varint,2,opt,name=from_event,json=fromEvent,proto3" json:"from_event,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ShowConversationRequest) Reset() {
+	*x = ShowConversationRequest{}
+	mi := &file_sidecall_v1_operator_service_proto_msgTypes[18]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ShowConversationRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ShowConversationRequest) ProtoMessage() {}
+
+func (x *ShowConversationRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_sidecall_v1_operator_service_proto_msgTypes[18]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ShowConversationRequest.ProtoReflect.Descriptor instead.
+func (*ShowConversationRequest) Descriptor() ([]byte, []int) {
+	return file_sidecall_v1_operator_service_proto_rawDescGZIP(), []int{18}
+}
+
+func (x *ShowConversationRequest) GetConversationId() string {
+	if x != nil {
+		return x.ConversationId
+	}
+	return ""
+}
+
+func (x *ShowConversationRequest) GetFromEvent() int32 {
+	if x != nil {
+		return x.FromEvent
+	}
+	return 0
+}
+
+// ShowConversationResponse is a page of a conversation as it went.
+type ShowConversationResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// How many messages AppendMessages keeps of it. 0: none, and the calls alone are told.
+	Messages int64 `protobuf:"varint,1,opt,name=messages,proto3" json:"messages,omitempty"`
+	// As in AppendMessagesRequest; empty without messages.
+	Provider string `protobuf:"bytes,2,opt,name=provider,proto3" json:"provider,omitempty"`
+	// When its first message was appended, by the store's clock; unset without messages.
+	StartedAt *timestamppb.Timestamp `protobuf:"bytes,3,opt,name=started_at,json=startedAt,proto3" json:"started_at,omitempty"`
+	// When its last message was, likewise.
+	UpdatedAt *timestamppb.Timestamp `protobuf:"bytes,4,opt,name=updated_at,json=updatedAt,proto3" json:"updated_at,omitempty"`
+	// How many events it has in all.
+	EventsTotal int32 `protobuf:"varint,5,opt,name=events_total,json=eventsTotal,proto3" json:"events_total,omitempty"`
+	// Those of this page, in their order. The calls of which no message tells come last.
+	Events []*ConversationEvent `protobuf:"bytes,6,rep,name=events,proto3" json:"events,omitempty"`
+	// Where the next page begins; 0 after the last.
+	NextEvent int32 `protobuf:"varint,7,opt,name=next_event,json=nextEvent,proto3" json:"next_event,omitempty"`
+	// The event of the first error that was not recovered from, counted from 0; -1 where
+	// there is none.
+	FirstUnrecovered int32 `protobuf:"varint,8,opt,name=first_unrecovered,json=firstUnrecovered,proto3" json:"first_unrecovered,omitempty"`
+	// Its calls, and what became of its errors.
+	Counts *ErrorCounts `protobuf:"bytes,9,opt,name=counts,proto3" json:"counts,omitempty"`
+	// Records of calls that are not told, because there are more than 10,000.
+	MoreCalls bool `protobuf:"varint,10,opt,name=more_calls,json=moreCalls,proto3" json:"more_calls,omitempty"`
+	// How long a record is kept after its last change (the setting retention). Of older
+	// calls only what the messages say is known.
+	RecordsKept   *durationpb.Duration `protobuf:"bytes,11,opt,name=records_kept,json=recordsKept,proto3" json:"records_kept,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ShowConversationResponse) Reset() {
+	*x = ShowConversationResponse{}
+	mi := &file_sidecall_v1_operator_service_proto_msgTypes[19]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ShowConversationResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ShowConversationResponse) ProtoMessage() {}
+
+func (x *ShowConversationResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_sidecall_v1_operator_service_proto_msgTypes[19]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ShowConversationResponse.ProtoReflect.Descriptor instead.
+func (*ShowConversationResponse) Descriptor() ([]byte, []int) {
+	return file_sidecall_v1_operator_service_proto_rawDescGZIP(), []int{19}
+}
+
+func (x *ShowConversationResponse) GetMessages() int64 {
+	if x != nil {
+		return x.Messages
+	}
+	return 0
+}
+
+func (x *ShowConversationResponse) GetProvider() string {
+	if x != nil {
+		return x.Provider
+	}
+	return ""
+}
+
+func (x *ShowConversationResponse) GetStartedAt() *timestamppb.Timestamp {
+	if x != nil {
+		return x.StartedAt
+	}
+	return nil
+}
+
+func (x *ShowConversationResponse) GetUpdatedAt() *timestamppb.Timestamp {
+	if x != nil {
+		return x.UpdatedAt
+	}
+	return nil
+}
+
+func (x *ShowConversationResponse) GetEventsTotal() int32 {
+	if x != nil {
+		return x.EventsTotal
+	}
+	return 0
+}
+
+func (x *ShowConversationResponse) GetEvents() []*ConversationEvent {
+	if x != nil {
+		return x.Events
+	}
+	return nil
+}
+
+func (x *ShowConversationResponse) GetNextEvent() int32 {
+	if x != nil {
+		return x.NextEvent
+	}
+	return 0
+}
+
+func (x *ShowConversationResponse) GetFirstUnrecovered() int32 {
+	if x != nil {
+		return x.FirstUnrecovered
+	}
+	return 0
+}
+
+func (x *ShowConversationResponse) GetCounts() *ErrorCounts {
+	if x != nil {
+		return x.Counts
+	}
+	return nil
+}
+
+func (x *ShowConversationResponse) GetMoreCalls() bool {
+	if x != nil {
+		return x.MoreCalls
+	}
+	return false
+}
+
+func (x *ShowConversationResponse) GetRecordsKept() *durationpb.Duration {
+	if x != nil {
+		return x.RecordsKept
+	}
+	return nil
+}
+
+// ConversationEvent is one thing that happened in a conversation: a text, or a call.
+type ConversationEvent struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Who it is of.
+	Kind ConversationEventKind `protobuf:"varint,1,opt,name=kind,proto3,enum=sidecall.v1.ConversationEventKind" json:"kind,omitempty"`
+	// The prompt that it belongs to, counted from 1. A message of the user's begins one;
+	// one that stands beside results does not.
+	Prompt int32 `protobuf:"varint,2,opt,name=prompt,proto3" json:"prompt,omitempty"`
+	// The prompt_id with which the calls of the prompt were made; empty where it is not
+	// known.
+	PromptId string `protobuf:"bytes,3,opt,name=prompt_id,json=promptId,proto3" json:"prompt_id,omitempty"`
+	// No message tells of the prompt, only the records of its calls.
+	Unappended bool `protobuf:"varint,4,opt,name=unappended,proto3" json:"unappended,omitempty"`
+	// The message that it stands in, counted from 0; -1 for none.
+	Message int64 `protobuf:"varint,5,opt,name=message,proto3" json:"message,omitempty"`
+	// What was said, at most 500 characters; with UNREADABLE why it cannot be read.
+	Text string `protobuf:"bytes,6,opt,name=text,proto3" json:"text,omitempty"`
+	// With CALL only.
+	Call          *ConversationCall `protobuf:"bytes,7,opt,name=call,proto3" json:"call,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ConversationEvent) Reset() {
+	*x = ConversationEvent{}
+	mi := &file_sidecall_v1_operator_service_proto_msgTypes[20]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ConversationEvent) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ConversationEvent) ProtoMessage() {}
+
+func (x *ConversationEvent) ProtoReflect() protoreflect.Message {
+	mi := &file_sidecall_v1_operator_service_proto_msgTypes[20]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ConversationEvent.ProtoReflect.Descriptor instead.
+func (*ConversationEvent) Descriptor() ([]byte, []int) {
+	return file_sidecall_v1_operator_service_proto_rawDescGZIP(), []int{20}
+}
+
+func (x *ConversationEvent) GetKind() ConversationEventKind {
+	if x != nil {
+		return x.Kind
+	}
+	return ConversationEventKind_CONVERSATION_EVENT_KIND_UNSPECIFIED
+}
+
+func (x *ConversationEvent) GetPrompt() int32 {
+	if x != nil {
+		return x.Prompt
+	}
+	return 0
+}
+
+func (x *ConversationEvent) GetPromptId() string {
+	if x != nil {
+		return x.PromptId
+	}
+	return ""
+}
+
+func (x *ConversationEvent) GetUnappended() bool {
+	if x != nil {
+		return x.Unappended
+	}
+	return false
+}
+
+func (x *ConversationEvent) GetMessage() int64 {
+	if x != nil {
+		return x.Message
+	}
+	return 0
+}
+
+func (x *ConversationEvent) GetText() string {
+	if x != nil {
+		return x.Text
+	}
+	return ""
+}
+
+func (x *ConversationEvent) GetCall() *ConversationCall {
+	if x != nil {
+		return x.Call
+	}
+	return nil
+}
+
+// ConversationCall is a call of a conversation.
+type ConversationCall struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The call's own id.
+	ToolUseId string `protobuf:"bytes,1,opt,name=tool_use_id,json=toolUseId,proto3" json:"tool_use_id,omitempty"`
+	// As it was sent with the call; may be empty.
+	TurnId string `protobuf:"bytes,2,opt,name=turn_id,json=turnId,proto3" json:"turn_id,omitempty"`
+	// The tool that the model named.
+	ToolName string `protobuf:"bytes,3,opt,name=tool_name,json=toolName,proto3" json:"tool_name,omitempty"`
+	// Its arguments, at most 8 KiB of them, with (redacted) in the place of what is
+	// sensitive; of a tool that there is no more in the place of every value.
+	ArgumentsJson string `protobuf:"bytes,4,opt,name=arguments_json,json=argumentsJson,proto3" json:"arguments_json,omitempty"`
+	// There are more of the arguments.
+	ArgumentsCut bool `protobuf:"varint,5,opt,name=arguments_cut,json=argumentsCut,proto3" json:"arguments_cut,omitempty"`
+	// What is known of its record.
+	Record RecordKnown `protobuf:"varint,6,opt,name=record,proto3,enum=sidecall.v1.RecordKnown" json:"record,omitempty"`
+	// Its record, without the result; unset unless record is FOUND.
+	Execution *Execution `protobuf:"bytes,7,opt,name=execution,proto3" json:"execution,omitempty"`
+	// Why its record cannot be read; empty where it can.
+	Damage string `protobuf:"bytes,8,opt,name=damage,proto3" json:"damage,omitempty"`
+	// The conversation tells the model what came of it. Else text is what the record
+	// says; where it says nothing either, the text is empty.
+	Answered bool `protobuf:"varint,9,opt,name=answered,proto3" json:"answered,omitempty"`
+	// What the model was told: an error word for word (at most 16 KiB), of anything else
+	// the first 200 characters.
+	Text string `protobuf:"bytes,10,opt,name=text,proto3" json:"text,omitempty"`
+	// There is more of the text.
+	TextCut bool `protobuf:"varint,11,opt,name=text_cut,json=textCut,proto3" json:"text_cut,omitempty"`
+	// What there is to an error; unset for a call that worked.
+	Error         *ConversationError `protobuf:"bytes,12,opt,name=error,proto3" json:"error,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ConversationCall) Reset() {
+	*x = ConversationCall{}
+	mi := &file_sidecall_v1_operator_service_proto_msgTypes[21]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ConversationCall) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ConversationCall) ProtoMessage() {}
+
+func (x *ConversationCall) ProtoReflect() protoreflect.Message {
+	mi := &file_sidecall_v1_operator_service_proto_msgTypes[21]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ConversationCall.ProtoReflect.Descriptor instead.
+func (*ConversationCall) Descriptor() ([]byte, []int) {
+	return file_sidecall_v1_operator_service_proto_rawDescGZIP(), []int{21}
+}
+
+func (x *ConversationCall) GetToolUseId() string {
+	if x != nil {
+		return x.ToolUseId
+	}
+	return ""
+}
+
+func (x *ConversationCall) GetTurnId() string {
+	if x != nil {
+		return x.TurnId
+	}
+	return ""
+}
+
+func (x *ConversationCall) GetToolName() string {
+	if x != nil {
+		return x.ToolName
+	}
+	return ""
+}
+
+func (x *ConversationCall) GetArgumentsJson() string {
+	if x != nil {
+		return x.ArgumentsJson
+	}
+	return ""
+}
+
+func (x *ConversationCall) GetArgumentsCut() bool {
+	if x != nil {
+		return x.ArgumentsCut
+	}
+	return false
+}
+
+func (x *ConversationCall) GetRecord() RecordKnown {
+	if x != nil {
+		return x.Record
+	}
+	return RecordKnown_RECORD_KNOWN_UNSPECIFIED
+}
+
+func (x *ConversationCall) GetExecution() *Execution {
+	if x != nil {
+		return x.Execution
+	}
+	return nil
+}
+
+func (x *ConversationCall) GetDamage() string {
+	if x != nil {
+		return x.Damage
+	}
+	return ""
+}
+
+func (x *ConversationCall) GetAnswered() bool {
+	if x != nil {
+		return x.Answered
+	}
+	return false
+}
+
+func (x *ConversationCall) GetText() string {
+	if x != nil {
+		return x.Text
+	}
+	return ""
+}
+
+func (x *ConversationCall) GetTextCut() bool {
+	if x != nil {
+		return x.TextCut
+	}
+	return false
+}
+
+func (x *ConversationCall) GetError() *ConversationError {
+	if x != nil {
+		return x.Error
+	}
+	return nil
+}
+
+// ConversationError is an error that a model was told.
+type ConversationError struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Its code; empty for a text that does not have the five fields.
+	Code string `protobuf:"bytes,1,opt,name=code,proto3" json:"code,omitempty"`
+	// What became of it.
+	Fate ErrorFate `protobuf:"varint,2,opt,name=fate,proto3,enum=sidecall.v1.ErrorFate" json:"fate,omitempty"`
+	// The model was told the same of the same tool three times or more in this prompt, or
+	// the loop guard refused it.
+	Spun bool `protobuf:"varint,3,opt,name=spun,proto3" json:"spun,omitempty"`
+	// Why its text was of little help, as far as a program can tell, in words.
+	Vague []string `protobuf:"bytes,4,rep,name=vague,proto3" json:"vague,omitempty"`
+	// What the model said next, at most 500 characters.
+	NextText string `protobuf:"bytes,5,opt,name=next_text,json=nextText,proto3" json:"next_text,omitempty"`
+	// What it called next: the same tool if it did; empty for nothing.
+	NextTool string `protobuf:"bytes,6,opt,name=next_tool,json=nextTool,proto3" json:"next_tool,omitempty"`
+	// It made the same call again.
+	NextAgain bool `protobuf:"varint,7,opt,name=next_again,json=nextAgain,proto3" json:"next_again,omitempty"`
+	// How the arguments differ, where it called the same tool otherwise.
+	NextDifferences []string `protobuf:"bytes,8,rep,name=next_differences,json=nextDifferences,proto3" json:"next_differences,omitempty"`
+	// It did nothing more in this prompt, or has not yet.
+	NextNothing   bool `protobuf:"varint,9,opt,name=next_nothing,json=nextNothing,proto3" json:"next_nothing,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ConversationError) Reset() {
+	*x = ConversationError{}
+	mi := &file_sidecall_v1_operator_service_proto_msgTypes[22]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ConversationError) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ConversationError) ProtoMessage() {}
+
+func (x *ConversationError) ProtoReflect() protoreflect.Message {
+	mi := &file_sidecall_v1_operator_service_proto_msgTypes[22]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ConversationError.ProtoReflect.Descriptor instead.
+func (*ConversationError) Descriptor() ([]byte, []int) {
+	return file_sidecall_v1_operator_service_proto_rawDescGZIP(), []int{22}
+}
+
+func (x *ConversationError) GetCode() string {
+	if x != nil {
+		return x.Code
+	}
+	return ""
+}
+
+func (x *ConversationError) GetFate() ErrorFate {
+	if x != nil {
+		return x.Fate
+	}
+	return ErrorFate_ERROR_FATE_UNSPECIFIED
+}
+
+func (x *ConversationError) GetSpun() bool {
+	if x != nil {
+		return x.Spun
+	}
+	return false
+}
+
+func (x *ConversationError) GetVague() []string {
+	if x != nil {
+		return x.Vague
+	}
+	return nil
+}
+
+func (x *ConversationError) GetNextText() string {
+	if x != nil {
+		return x.NextText
+	}
+	return ""
+}
+
+func (x *ConversationError) GetNextTool() string {
+	if x != nil {
+		return x.NextTool
+	}
+	return ""
+}
+
+func (x *ConversationError) GetNextAgain() bool {
+	if x != nil {
+		return x.NextAgain
+	}
+	return false
+}
+
+func (x *ConversationError) GetNextDifferences() []string {
+	if x != nil {
+		return x.NextDifferences
+	}
+	return nil
+}
+
+func (x *ConversationError) GetNextNothing() bool {
+	if x != nil {
+		return x.NextNothing
+	}
+	return false
+}
+
+// ErrorCounts are of calls. Each error is one of recovered, gave_up and open.
+type ErrorCounts struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// All calls.
+	Calls int64 `protobuf:"varint,1,opt,name=calls,proto3" json:"calls,omitempty"`
+	// Those that the model was told an error of.
+	Errors int64 `protobuf:"varint,2,opt,name=errors,proto3" json:"errors,omitempty"`
+	// As in ErrorFate.
+	Recovered int64 `protobuf:"varint,3,opt,name=recovered,proto3" json:"recovered,omitempty"`
+	// As in ErrorFate.
+	GaveUp int64 `protobuf:"varint,4,opt,name=gave_up,json=gaveUp,proto3" json:"gave_up,omitempty"`
+	// As in ErrorFate.
+	Open int64 `protobuf:"varint,5,opt,name=open,proto3" json:"open,omitempty"`
+	// Those of the errors that spun.
+	Spun          int64 `protobuf:"varint,6,opt,name=spun,proto3" json:"spun,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ErrorCounts) Reset() {
+	*x = ErrorCounts{}
+	mi := &file_sidecall_v1_operator_service_proto_msgTypes[23]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ErrorCounts) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ErrorCounts) ProtoMessage() {}
+
+func (x *ErrorCounts) ProtoReflect() protoreflect.Message {
+	mi := &file_sidecall_v1_operator_service_proto_msgTypes[23]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ErrorCounts.ProtoReflect.Descriptor instead.
+func (*ErrorCounts) Descriptor() ([]byte, []int) {
+	return file_sidecall_v1_operator_service_proto_rawDescGZIP(), []int{23}
+}
+
+func (x *ErrorCounts) GetCalls() int64 {
+	if x != nil {
+		return x.Calls
+	}
+	return 0
+}
+
+func (x *ErrorCounts) GetErrors() int64 {
+	if x != nil {
+		return x.Errors
+	}
+	return 0
+}
+
+func (x *ErrorCounts) GetRecovered() int64 {
+	if x != nil {
+		return x.Recovered
+	}
+	return 0
+}
+
+func (x *ErrorCounts) GetGaveUp() int64 {
+	if x != nil {
+		return x.GaveUp
+	}
+	return 0
+}
+
+func (x *ErrorCounts) GetOpen() int64 {
+	if x != nil {
+		return x.Open
+	}
+	return 0
+}
+
+func (x *ErrorCounts) GetSpun() int64 {
+	if x != nil {
+		return x.Spun
+	}
+	return 0
+}
+
+// AuditConversationsRequest asks for an audit.
+type AuditConversationsRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Conversations that were appended to after this. Required.
+	Since *timestamppb.Timestamp `protobuf:"bytes,1,opt,name=since,proto3" json:"since,omitempty"`
+	// How many of them to read at most: 1 to 10,000. 0 means 50.
+	Sample int32 `protobuf:"varint,2,opt,name=sample,proto3" json:"sample,omitempty"`
+	// The same seed picks the same of the same conversations.
+	Seed int64 `protobuf:"varint,3,opt,name=seed,proto3" json:"seed,omitempty"`
+	// Count calls of this tool only; empty for all.
+	ToolName      string `protobuf:"bytes,4,opt,name=tool_name,json=toolName,proto3" json:"tool_name,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *AuditConversationsRequest) Reset() {
+	*x = AuditConversationsRequest{}
+	mi := &file_sidecall_v1_operator_service_proto_msgTypes[24]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *AuditConversationsRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*AuditConversationsRequest) ProtoMessage() {}
+
+func (x *AuditConversationsRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_sidecall_v1_operator_service_proto_msgTypes[24]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use AuditConversationsRequest.ProtoReflect.Descriptor instead.
+func (*AuditConversationsRequest) Descriptor() ([]byte, []int) {
+	return file_sidecall_v1_operator_service_proto_rawDescGZIP(), []int{24}
+}
+
+func (x *AuditConversationsRequest) GetSince() *timestamppb.Timestamp {
+	if x != nil {
+		return x.Since
+	}
+	return nil
+}
+
+func (x *AuditConversationsRequest) GetSample() int32 {
+	if x != nil {
+		return x.Sample
+	}
+	return 0
+}
+
+func (x *AuditConversationsRequest) GetSeed() int64 {
+	if x != nil {
+		return x.Seed
+	}
+	return 0
+}
+
+func (x *AuditConversationsRequest) GetToolName() string {
+	if x != nil {
+		return x.ToolName
+	}
+	return ""
+}
+
+// AuditConversationsResponse is what became of errors in a sample.
+type AuditConversationsResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// How many conversations were appended to since then.
+	Found int64 `protobuf:"varint,1,opt,name=found,proto3" json:"found,omitempty"`
+	// How many of them are counted here.
+	Sampled int64 `protobuf:"varint,2,opt,name=sampled,proto3" json:"sampled,omitempty"`
+	// Those of the sample that cannot be read, or were gone meanwhile, and those of the
+	// listing whose time cannot be read.
+	Unreadable int64 `protobuf:"varint,3,opt,name=unreadable,proto3" json:"unreadable,omitempty"`
+	// The prompts of the sample that have calls that are counted.
+	Prompts int64 `protobuf:"varint,4,opt,name=prompts,proto3" json:"prompts,omitempty"`
+	// All calls that are counted.
+	Counts *ErrorCounts `protobuf:"bytes,5,opt,name=counts,proto3" json:"counts,omitempty"`
+	// The calls that have a record.
+	Recorded int64 `protobuf:"varint,6,opt,name=recorded,proto3" json:"recorded,omitempty"`
+	// The calls whose record is forgotten.
+	Forgotten int64 `protobuf:"varint,7,opt,name=forgotten,proto3" json:"forgotten,omitempty"`
+	// The calls without any, as in RECORD_KNOWN_UNSPECIFIED.
+	Unrecorded int64 `protobuf:"varint,8,opt,name=unrecorded,proto3" json:"unrecorded,omitempty"`
+	// By tool, the worst first; at most 200 of them.
+	Tools []*AuditedTool `protobuf:"bytes,9,rep,name=tools,proto3" json:"tools,omitempty"`
+	// By error text, the worst first; at most 200 of them.
+	Messages []*AuditedMessage `protobuf:"bytes,10,rep,name=messages,proto3" json:"messages,omitempty"`
+	// How many more tools there are.
+	ToolsLeft int32 `protobuf:"varint,11,opt,name=tools_left,json=toolsLeft,proto3" json:"tools_left,omitempty"`
+	// How many more texts there are.
+	MessagesLeft int32 `protobuf:"varint,12,opt,name=messages_left,json=messagesLeft,proto3" json:"messages_left,omitempty"`
+	// How long a record is kept after its last change (the setting retention).
+	RecordsKept *durationpb.Duration `protobuf:"bytes,13,opt,name=records_kept,json=recordsKept,proto3" json:"records_kept,omitempty"`
+	// How long a conversation is kept after its last message (conversations.ttl).
+	ConversationsKept *durationpb.Duration `protobuf:"bytes,14,opt,name=conversations_kept,json=conversationsKept,proto3" json:"conversations_kept,omitempty"`
+	unknownFields     protoimpl.UnknownFields
+	sizeCache         protoimpl.SizeCache
+}
+
+func (x *AuditConversationsResponse) Reset() {
+	*x = AuditConversationsResponse{}
+	mi := &file_sidecall_v1_operator_service_proto_msgTypes[25]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *AuditConversationsResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*AuditConversationsResponse) ProtoMessage() {}
+
+func (x *AuditConversationsResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_sidecall_v1_operator_service_proto_msgTypes[25]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use AuditConversationsResponse.ProtoReflect.Descriptor instead.
+func (*AuditConversationsResponse) Descriptor() ([]byte, []int) {
+	return file_sidecall_v1_operator_service_proto_rawDescGZIP(), []int{25}
+}
+
+func (x *AuditConversationsResponse) GetFound() int64 {
+	if x != nil {
+		return x.Found
+	}
+	return 0
+}
+
+func (x *AuditConversationsResponse) GetSampled() int64 {
+	if x != nil {
+		return x.Sampled
+	}
+	return 0
+}
+
+func (x *AuditConversationsResponse) GetUnreadable() int64 {
+	if x != nil {
+		return x.Unreadable
+	}
+	return 0
+}
+
+func (x *AuditConversationsResponse) GetPrompts() int64 {
+	if x != nil {
+		return x.Prompts
+	}
+	return 0
+}
+
+func (x *AuditConversationsResponse) GetCounts() *ErrorCounts {
+	if x != nil {
+		return x.Counts
+	}
+	return nil
+}
+
+func (x *AuditConversationsResponse) GetRecorded() int64 {
+	if x != nil {
+		return x.Recorded
+	}
+	return 0
+}
+
+func (x *AuditConversationsResponse) GetForgotten() int64 {
+	if x != nil {
+		return x.Forgotten
+	}
+	return 0
+}
+
+func (x *AuditConversationsResponse) GetUnrecorded() int64 {
+	if x != nil {
+		return x.Unrecorded
+	}
+	return 0
+}
+
+func (x *AuditConversationsResponse) GetTools() []*AuditedTool {
+	if x != nil {
+		return x.Tools
+	}
+	return nil
+}
+
+func (x *AuditConversationsResponse) GetMessages() []*AuditedMessage {
+	if x != nil {
+		return x.Messages
+	}
+	return nil
+}
+
+func (x *AuditConversationsResponse) GetToolsLeft() int32 {
+	if x != nil {
+		return x.ToolsLeft
+	}
+	return 0
+}
+
+func (x *AuditConversationsResponse) GetMessagesLeft() int32 {
+	if x != nil {
+		return x.MessagesLeft
+	}
+	return 0
+}
+
+func (x *AuditConversationsResponse) GetRecordsKept() *durationpb.Duration {
+	if x != nil {
+		return x.RecordsKept
+	}
+	return nil
+}
+
+func (x *AuditConversationsResponse) GetConversationsKept() *durationpb.Duration {
+	if x != nil {
+		return x.ConversationsKept
+	}
+	return nil
+}
+
+// AuditedTool are the calls of a tool.
+type AuditedTool struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Its name.
+	ToolName string `protobuf:"bytes,1,opt,name=tool_name,json=toolName,proto3" json:"tool_name,omitempty"`
+	// Its calls, and what became of its errors.
+	Counts        *ErrorCounts `protobuf:"bytes,2,opt,name=counts,proto3" json:"counts,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *AuditedTool) Reset() {
+	*x = AuditedTool{}
+	mi := &file_sidecall_v1_operator_service_proto_msgTypes[26]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *AuditedTool) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*AuditedTool) ProtoMessage() {}
+
+func (x *AuditedTool) ProtoReflect() protoreflect.Message {
+	mi := &file_sidecall_v1_operator_service_proto_msgTypes[26]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use AuditedTool.ProtoReflect.Descriptor instead.
+func (*AuditedTool) Descriptor() ([]byte, []int) {
+	return file_sidecall_v1_operator_service_proto_rawDescGZIP(), []int{26}
+}
+
+func (x *AuditedTool) GetToolName() string {
+	if x != nil {
+		return x.ToolName
+	}
+	return ""
+}
+
+func (x *AuditedTool) GetCounts() *ErrorCounts {
+	if x != nil {
+		return x.Counts
+	}
+	return nil
+}
+
+// AuditedMessage are the errors of a tool with one text. Texts that differ only in words
+// with digits, in the hint and, of arguments that are wrong, in what was received, are one.
+type AuditedMessage struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The tool.
+	ToolName string `protobuf:"bytes,1,opt,name=tool_name,json=toolName,proto3" json:"tool_name,omitempty"`
+	// Its code; empty for a text that does not have the five fields.
+	Code string `protobuf:"bytes,2,opt,name=code,proto3" json:"code,omitempty"`
+	// The first of them, word for word; at most 2,000 characters.
+	Example string `protobuf:"bytes,3,opt,name=example,proto3" json:"example,omitempty"`
+	// What became of them.
+	Counts *ErrorCounts `protobuf:"bytes,4,opt,name=counts,proto3" json:"counts,omitempty"`
+	// As in ConversationError, of any of them.
+	Vague []string `protobuf:"bytes,5,rep,name=vague,proto3" json:"vague,omitempty"`
+	// Some of the conversations that it stands in.
+	ConversationIds []string `protobuf:"bytes,6,rep,name=conversation_ids,json=conversationIds,proto3" json:"conversation_ids,omitempty"`
+	unknownFields   protoimpl.UnknownFields
+	sizeCache       protoimpl.SizeCache
+}
+
+func (x *AuditedMessage) Reset() {
+	*x = AuditedMessage{}
+	mi := &file_sidecall_v1_operator_service_proto_msgTypes[27]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *AuditedMessage) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*AuditedMessage) ProtoMessage() {}
+
+func (x *AuditedMessage) ProtoReflect() protoreflect.Message {
+	mi := &file_sidecall_v1_operator_service_proto_msgTypes[27]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use AuditedMessage.ProtoReflect.Descriptor instead.
+func (*AuditedMessage) Descriptor() ([]byte, []int) {
+	return file_sidecall_v1_operator_service_proto_rawDescGZIP(), []int{27}
+}
+
+func (x *AuditedMessage) GetToolName() string {
+	if x != nil {
+		return x.ToolName
+	}
+	return ""
+}
+
+func (x *AuditedMessage) GetCode() string {
+	if x != nil {
+		return x.Code
+	}
+	return ""
+}
+
+func (x *AuditedMessage) GetExample() string {
+	if x != nil {
+		return x.Example
+	}
+	return ""
+}
+
+func (x *AuditedMessage) GetCounts() *ErrorCounts {
+	if x != nil {
+		return x.Counts
+	}
+	return nil
+}
+
+func (x *AuditedMessage) GetVague() []string {
+	if x != nil {
+		return x.Vague
+	}
+	return nil
+}
+
+func (x *AuditedMessage) GetConversationIds() []string {
+	if x != nil {
+		return x.ConversationIds
+	}
+	return nil
+}
+
 // ListHeldRequest asks for a page of the calls that are held, or for one of them.
 type ListHeldRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -1228,7 +3009,7 @@ type ListHeldRequest struct {
 
 func (x *ListHeldRequest) Reset() {
 	*x = ListHeldRequest{}
-	mi := &file_sidecall_v1_operator_service_proto_msgTypes[11]
+	mi := &file_sidecall_v1_operator_service_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1240,7 +3021,7 @@ func (x *ListHeldRequest) String() string {
 func (*ListHeldRequest) ProtoMessage() {}
 
 func (x *ListHeldRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_sidecall_v1_operator_service_proto_msgTypes[11]
+	mi := &file_sidecall_v1_operator_service_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1253,7 +3034,7 @@ func (x *ListHeldRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListHeldRequest.ProtoReflect.Descriptor instead.
 func (*ListHeldRequest) Descriptor() ([]byte, []int) {
-	return file_sidecall_v1_operator_service_proto_rawDescGZIP(), []int{11}
+	return file_sidecall_v1_operator_service_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *ListHeldRequest) GetPageSize() int32 {
@@ -1304,7 +3085,7 @@ type ListHeldResponse struct {
 
 func (x *ListHeldResponse) Reset() {
 	*x = ListHeldResponse{}
-	mi := &file_sidecall_v1_operator_service_proto_msgTypes[12]
+	mi := &file_sidecall_v1_operator_service_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1316,7 +3097,7 @@ func (x *ListHeldResponse) String() string {
 func (*ListHeldResponse) ProtoMessage() {}
 
 func (x *ListHeldResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_sidecall_v1_operator_service_proto_msgTypes[12]
+	mi := &file_sidecall_v1_operator_service_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1329,7 +3110,7 @@ func (x *ListHeldResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListHeldResponse.ProtoReflect.Descriptor instead.
 func (*ListHeldResponse) Descriptor() ([]byte, []int) {
-	return file_sidecall_v1_operator_service_proto_rawDescGZIP(), []int{12}
+	return file_sidecall_v1_operator_service_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *ListHeldResponse) GetExecutions() []*HeldExecution {
@@ -1372,7 +3153,7 @@ type HeldExecution struct {
 
 func (x *HeldExecution) Reset() {
 	*x = HeldExecution{}
-	mi := &file_sidecall_v1_operator_service_proto_msgTypes[13]
+	mi := &file_sidecall_v1_operator_service_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1384,7 +3165,7 @@ func (x *HeldExecution) String() string {
 func (*HeldExecution) ProtoMessage() {}
 
 func (x *HeldExecution) ProtoReflect() protoreflect.Message {
-	mi := &file_sidecall_v1_operator_service_proto_msgTypes[13]
+	mi := &file_sidecall_v1_operator_service_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1397,7 +3178,7 @@ func (x *HeldExecution) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HeldExecution.ProtoReflect.Descriptor instead.
 func (*HeldExecution) Descriptor() ([]byte, []int) {
-	return file_sidecall_v1_operator_service_proto_rawDescGZIP(), []int{13}
+	return file_sidecall_v1_operator_service_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *HeldExecution) GetConversationId() string {
@@ -1483,7 +3264,7 @@ type ApproveExecutionRequest struct {
 
 func (x *ApproveExecutionRequest) Reset() {
 	*x = ApproveExecutionRequest{}
-	mi := &file_sidecall_v1_operator_service_proto_msgTypes[14]
+	mi := &file_sidecall_v1_operator_service_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1495,7 +3276,7 @@ func (x *ApproveExecutionRequest) String() string {
 func (*ApproveExecutionRequest) ProtoMessage() {}
 
 func (x *ApproveExecutionRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_sidecall_v1_operator_service_proto_msgTypes[14]
+	mi := &file_sidecall_v1_operator_service_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1508,7 +3289,7 @@ func (x *ApproveExecutionRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ApproveExecutionRequest.ProtoReflect.Descriptor instead.
 func (*ApproveExecutionRequest) Descriptor() ([]byte, []int) {
-	return file_sidecall_v1_operator_service_proto_rawDescGZIP(), []int{14}
+	return file_sidecall_v1_operator_service_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *ApproveExecutionRequest) GetConversationId() string {
@@ -1571,7 +3352,7 @@ type ApproveExecutionResponse struct {
 
 func (x *ApproveExecutionResponse) Reset() {
 	*x = ApproveExecutionResponse{}
-	mi := &file_sidecall_v1_operator_service_proto_msgTypes[15]
+	mi := &file_sidecall_v1_operator_service_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1583,7 +3364,7 @@ func (x *ApproveExecutionResponse) String() string {
 func (*ApproveExecutionResponse) ProtoMessage() {}
 
 func (x *ApproveExecutionResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_sidecall_v1_operator_service_proto_msgTypes[15]
+	mi := &file_sidecall_v1_operator_service_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1596,7 +3377,7 @@ func (x *ApproveExecutionResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ApproveExecutionResponse.ProtoReflect.Descriptor instead.
 func (*ApproveExecutionResponse) Descriptor() ([]byte, []int) {
-	return file_sidecall_v1_operator_service_proto_rawDescGZIP(), []int{15}
+	return file_sidecall_v1_operator_service_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *ApproveExecutionResponse) GetExecution() *Execution {
@@ -1630,7 +3411,7 @@ type DenyExecutionRequest struct {
 
 func (x *DenyExecutionRequest) Reset() {
 	*x = DenyExecutionRequest{}
-	mi := &file_sidecall_v1_operator_service_proto_msgTypes[16]
+	mi := &file_sidecall_v1_operator_service_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1642,7 +3423,7 @@ func (x *DenyExecutionRequest) String() string {
 func (*DenyExecutionRequest) ProtoMessage() {}
 
 func (x *DenyExecutionRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_sidecall_v1_operator_service_proto_msgTypes[16]
+	mi := &file_sidecall_v1_operator_service_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1655,7 +3436,7 @@ func (x *DenyExecutionRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DenyExecutionRequest.ProtoReflect.Descriptor instead.
 func (*DenyExecutionRequest) Descriptor() ([]byte, []int) {
-	return file_sidecall_v1_operator_service_proto_rawDescGZIP(), []int{16}
+	return file_sidecall_v1_operator_service_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *DenyExecutionRequest) GetConversationId() string {
@@ -1718,7 +3499,7 @@ type DenyExecutionResponse struct {
 
 func (x *DenyExecutionResponse) Reset() {
 	*x = DenyExecutionResponse{}
-	mi := &file_sidecall_v1_operator_service_proto_msgTypes[17]
+	mi := &file_sidecall_v1_operator_service_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1730,7 +3511,7 @@ func (x *DenyExecutionResponse) String() string {
 func (*DenyExecutionResponse) ProtoMessage() {}
 
 func (x *DenyExecutionResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_sidecall_v1_operator_service_proto_msgTypes[17]
+	mi := &file_sidecall_v1_operator_service_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1743,7 +3524,7 @@ func (x *DenyExecutionResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DenyExecutionResponse.ProtoReflect.Descriptor instead.
 func (*DenyExecutionResponse) Descriptor() ([]byte, []int) {
-	return file_sidecall_v1_operator_service_proto_rawDescGZIP(), []int{17}
+	return file_sidecall_v1_operator_service_proto_rawDescGZIP(), []int{34}
 }
 
 func (x *DenyExecutionResponse) GetExecution() *Execution {
@@ -1757,7 +3538,7 @@ var File_sidecall_v1_operator_service_proto protoreflect.FileDescriptor
 
 const file_sidecall_v1_operator_service_proto_rawDesc = "" +
 	"\n" +
-	"\"sidecall/v1/operator_service.proto\x12\vsidecall.v1\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1esidecall/v1/tool_service.proto\"P\n" +
+	"\"sidecall/v1/operator_service.proto\x12\vsidecall.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a&sidecall/v1/conversation_service.proto\x1a\x1esidecall/v1/tool_service.proto\"P\n" +
 	"\x12ListUnknownRequest\x12\x1b\n" +
 	"\tpage_size\x18\x01 \x01(\x05R\bpageSize\x12\x1d\n" +
 	"\n" +
@@ -1823,7 +3604,55 @@ const file_sidecall_v1_operator_service_proto_rawDesc = "" +
 	"verifiable\x18\x0f \x01(\bR\n" +
 	"verifiable\x12\x1c\n" +
 	"\tjournaled\x18\x10 \x01(\bR\tjournaled\x12.\n" +
-	"\x06damage\x18\x11 \x01(\v2\x16.sidecall.v1.ToolErrorR\x06damage\"\xb2\x02\n" +
+	"\x06damage\x18\x11 \x01(\v2\x16.sidecall.v1.ToolErrorR\x06damage\"\x96\x01\n" +
+	"\x0fPlanUndoRequest\x12'\n" +
+	"\x0fconversation_id\x18\x01 \x01(\tR\x0econversationId\x12\x1b\n" +
+	"\tprompt_id\x18\x02 \x01(\tR\bpromptId\x12\x1e\n" +
+	"\vtool_use_id\x18\x03 \x01(\tR\ttoolUseId\x12\x1d\n" +
+	"\n" +
+	"page_token\x18\x04 \x01(\tR\tpageToken\"r\n" +
+	"\x10PlanUndoResponse\x126\n" +
+	"\aeffects\x18\x01 \x03(\v2\x1c.sidecall.v1.CommittedEffectR\aeffects\x12&\n" +
+	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken\"\x14\n" +
+	"\x12GetOverviewRequest\"z\n" +
+	"\x13GetOverviewResponse\x12/\n" +
+	"\x05tools\x18\x01 \x03(\v2\x19.sidecall.v1.ToolOverviewR\x05tools\x122\n" +
+	"\anumbers\x18\x02 \x01(\v2\x18.sidecall.v1.LoopNumbersR\anumbers\"\x8b\x02\n" +
+	"\vLoopNumbers\x12\x18\n" +
+	"\aprompts\x18\x01 \x01(\x03R\aprompts\x125\n" +
+	"\x17calls_per_prompt_median\x18\x02 \x01(\x01R\x14callsPerPromptMedian\x12/\n" +
+	"\x14calls_per_prompt_p99\x18\x03 \x01(\x01R\x11callsPerPromptP99\x12#\n" +
+	"\rrecovery_rate\x18\x04 \x01(\x01R\frecoveryRate\x12\x1e\n" +
+	"\n" +
+	"recoveries\x18\x05 \x01(\x03R\n" +
+	"recoveries\x12\x1f\n" +
+	"\vreplay_rate\x18\x06 \x01(\x01R\n" +
+	"replayRate\x12\x14\n" +
+	"\x05calls\x18\a \x01(\x03R\x05calls\"\xf3\x03\n" +
+	"\fToolOverview\x12\x1b\n" +
+	"\ttool_name\x18\x01 \x01(\tR\btoolName\x12+\n" +
+	"\x06effect\x18\x02 \x01(\x0e2\x13.sidecall.v1.EffectR\x06effect\x12\x18\n" +
+	"\abackend\x18\x03 \x01(\tR\abackend\x12\x18\n" +
+	"\abreaker\x18\x04 \x01(\tR\abreaker\x12:\n" +
+	"\vblocked_for\x18\x05 \x01(\v2\x19.google.protobuf.DurationR\n" +
+	"blockedFor\x12\x18\n" +
+	"\arefused\x18\x06 \x01(\tR\arefused\x12\x14\n" +
+	"\x05calls\x18\a \x01(\x03R\x05calls\x12\x16\n" +
+	"\x06errors\x18\b \x01(\x03R\x06errors\x12+\n" +
+	"\x03p50\x18\t \x01(\v2\x19.google.protobuf.DurationR\x03p50\x12+\n" +
+	"\x03p99\x18\n" +
+	" \x01(\v2\x19.google.protobuf.DurationR\x03p99\x12'\n" +
+	"\x0frecent_requests\x18\v \x01(\x05R\x0erecentRequests\x12%\n" +
+	"\x0erecent_retries\x18\f \x01(\x05R\rrecentRetries\x127\n" +
+	"\verror_texts\x18\r \x03(\v2\x16.sidecall.v1.ErrorTextR\n" +
+	"errorTexts\"\x8a\x01\n" +
+	"\tErrorText\x12\x12\n" +
+	"\x04code\x18\x01 \x01(\tR\x04code\x12\x1e\n" +
+	"\n" +
+	"constraint\x18\x02 \x01(\tR\n" +
+	"constraint\x12\x14\n" +
+	"\x05times\x18\x03 \x01(\x03R\x05times\x123\n" +
+	"\alast_at\x18\x04 \x01(\v2\x1a.google.protobuf.TimestampR\x06lastAt\"\xb2\x02\n" +
 	"\x17ResolveExecutionRequest\x12'\n" +
 	"\x0fconversation_id\x18\x01 \x01(\tR\x0econversationId\x12\x17\n" +
 	"\aturn_id\x18\x02 \x01(\tR\x06turnId\x12\x1e\n" +
@@ -1852,17 +3681,118 @@ const file_sidecall_v1_operator_service_proto_rawDesc = "" +
 	"not_before\x18\x03 \x01(\v2\x1a.google.protobuf.TimestampR\tnotBefore\x128\n" +
 	"\x06result\x18\x04 \x01(\v2 .sidecall.v1.ExecuteToolResponseR\x06result\x12\x18\n" +
 	"\asettled\x18\x05 \x01(\bR\asettled\x124\n" +
-	"\texecution\x18\x06 \x01(\v2\x16.sidecall.v1.ExecutionR\texecution\"\x90\x02\n" +
+	"\texecution\x18\x06 \x01(\v2\x16.sidecall.v1.ExecutionR\texecution\"\xe1\x02\n" +
 	"\vCallDetails\x12\x1b\n" +
 	"\tprompt_id\x18\x01 \x01(\tR\bpromptId\x12%\n" +
 	"\x0earguments_json\x18\x02 \x01(\tR\rargumentsJson\x12#\n" +
 	"\rarguments_cut\x18\x03 \x01(\bR\fargumentsCut\x12<\n" +
 	"\x06labels\x18\x04 \x03(\v2$.sidecall.v1.CallDetails.LabelsEntryR\x06labels\x12\x1f\n" +
 	"\vupstream_id\x18\x05 \x01(\tR\n" +
-	"upstreamId\x1a9\n" +
+	"upstreamId\x12,\n" +
+	"\x04undo\x18\x06 \x01(\v2\x18.sidecall.v1.PlannedCallR\x04undo\x12!\n" +
+	"\fnot_undoable\x18\a \x01(\tR\vnotUndoable\x1a9\n" +
 	"\vLabelsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\xaf\x01\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"a\n" +
+	"\x17ShowConversationRequest\x12'\n" +
+	"\x0fconversation_id\x18\x01 \x01(\tR\x0econversationId\x12\x1d\n" +
+	"\n" +
+	"from_event\x18\x02 \x01(\x05R\tfromEvent\"\xfe\x03\n" +
+	"\x18ShowConversationResponse\x12\x1a\n" +
+	"\bmessages\x18\x01 \x01(\x03R\bmessages\x12\x1a\n" +
+	"\bprovider\x18\x02 \x01(\tR\bprovider\x129\n" +
+	"\n" +
+	"started_at\x18\x03 \x01(\v2\x1a.google.protobuf.TimestampR\tstartedAt\x129\n" +
+	"\n" +
+	"updated_at\x18\x04 \x01(\v2\x1a.google.protobuf.TimestampR\tupdatedAt\x12!\n" +
+	"\fevents_total\x18\x05 \x01(\x05R\veventsTotal\x126\n" +
+	"\x06events\x18\x06 \x03(\v2\x1e.sidecall.v1.ConversationEventR\x06events\x12\x1d\n" +
+	"\n" +
+	"next_event\x18\a \x01(\x05R\tnextEvent\x12+\n" +
+	"\x11first_unrecovered\x18\b \x01(\x05R\x10firstUnrecovered\x120\n" +
+	"\x06counts\x18\t \x01(\v2\x18.sidecall.v1.ErrorCountsR\x06counts\x12\x1d\n" +
+	"\n" +
+	"more_calls\x18\n" +
+	" \x01(\bR\tmoreCalls\x12<\n" +
+	"\frecords_kept\x18\v \x01(\v2\x19.google.protobuf.DurationR\vrecordsKept\"\x81\x02\n" +
+	"\x11ConversationEvent\x126\n" +
+	"\x04kind\x18\x01 \x01(\x0e2\".sidecall.v1.ConversationEventKindR\x04kind\x12\x16\n" +
+	"\x06prompt\x18\x02 \x01(\x05R\x06prompt\x12\x1b\n" +
+	"\tprompt_id\x18\x03 \x01(\tR\bpromptId\x12\x1e\n" +
+	"\n" +
+	"unappended\x18\x04 \x01(\bR\n" +
+	"unappended\x12\x18\n" +
+	"\amessage\x18\x05 \x01(\x03R\amessage\x12\x12\n" +
+	"\x04text\x18\x06 \x01(\tR\x04text\x121\n" +
+	"\x04call\x18\a \x01(\v2\x1d.sidecall.v1.ConversationCallR\x04call\"\xb5\x03\n" +
+	"\x10ConversationCall\x12\x1e\n" +
+	"\vtool_use_id\x18\x01 \x01(\tR\ttoolUseId\x12\x17\n" +
+	"\aturn_id\x18\x02 \x01(\tR\x06turnId\x12\x1b\n" +
+	"\ttool_name\x18\x03 \x01(\tR\btoolName\x12%\n" +
+	"\x0earguments_json\x18\x04 \x01(\tR\rargumentsJson\x12#\n" +
+	"\rarguments_cut\x18\x05 \x01(\bR\fargumentsCut\x120\n" +
+	"\x06record\x18\x06 \x01(\x0e2\x18.sidecall.v1.RecordKnownR\x06record\x124\n" +
+	"\texecution\x18\a \x01(\v2\x16.sidecall.v1.ExecutionR\texecution\x12\x16\n" +
+	"\x06damage\x18\b \x01(\tR\x06damage\x12\x1a\n" +
+	"\banswered\x18\t \x01(\bR\banswered\x12\x12\n" +
+	"\x04text\x18\n" +
+	" \x01(\tR\x04text\x12\x19\n" +
+	"\btext_cut\x18\v \x01(\bR\atextCut\x124\n" +
+	"\x05error\x18\f \x01(\v2\x1e.sidecall.v1.ConversationErrorR\x05error\"\xa4\x02\n" +
+	"\x11ConversationError\x12\x12\n" +
+	"\x04code\x18\x01 \x01(\tR\x04code\x12*\n" +
+	"\x04fate\x18\x02 \x01(\x0e2\x16.sidecall.v1.ErrorFateR\x04fate\x12\x12\n" +
+	"\x04spun\x18\x03 \x01(\bR\x04spun\x12\x14\n" +
+	"\x05vague\x18\x04 \x03(\tR\x05vague\x12\x1b\n" +
+	"\tnext_text\x18\x05 \x01(\tR\bnextText\x12\x1b\n" +
+	"\tnext_tool\x18\x06 \x01(\tR\bnextTool\x12\x1d\n" +
+	"\n" +
+	"next_again\x18\a \x01(\bR\tnextAgain\x12)\n" +
+	"\x10next_differences\x18\b \x03(\tR\x0fnextDifferences\x12!\n" +
+	"\fnext_nothing\x18\t \x01(\bR\vnextNothing\"\x9a\x01\n" +
+	"\vErrorCounts\x12\x14\n" +
+	"\x05calls\x18\x01 \x01(\x03R\x05calls\x12\x16\n" +
+	"\x06errors\x18\x02 \x01(\x03R\x06errors\x12\x1c\n" +
+	"\trecovered\x18\x03 \x01(\x03R\trecovered\x12\x17\n" +
+	"\agave_up\x18\x04 \x01(\x03R\x06gaveUp\x12\x12\n" +
+	"\x04open\x18\x05 \x01(\x03R\x04open\x12\x12\n" +
+	"\x04spun\x18\x06 \x01(\x03R\x04spun\"\x96\x01\n" +
+	"\x19AuditConversationsRequest\x120\n" +
+	"\x05since\x18\x01 \x01(\v2\x1a.google.protobuf.TimestampR\x05since\x12\x16\n" +
+	"\x06sample\x18\x02 \x01(\x05R\x06sample\x12\x12\n" +
+	"\x04seed\x18\x03 \x01(\x03R\x04seed\x12\x1b\n" +
+	"\ttool_name\x18\x04 \x01(\tR\btoolName\"\xc7\x04\n" +
+	"\x1aAuditConversationsResponse\x12\x14\n" +
+	"\x05found\x18\x01 \x01(\x03R\x05found\x12\x18\n" +
+	"\asampled\x18\x02 \x01(\x03R\asampled\x12\x1e\n" +
+	"\n" +
+	"unreadable\x18\x03 \x01(\x03R\n" +
+	"unreadable\x12\x18\n" +
+	"\aprompts\x18\x04 \x01(\x03R\aprompts\x120\n" +
+	"\x06counts\x18\x05 \x01(\v2\x18.sidecall.v1.ErrorCountsR\x06counts\x12\x1a\n" +
+	"\brecorded\x18\x06 \x01(\x03R\brecorded\x12\x1c\n" +
+	"\tforgotten\x18\a \x01(\x03R\tforgotten\x12\x1e\n" +
+	"\n" +
+	"unrecorded\x18\b \x01(\x03R\n" +
+	"unrecorded\x12.\n" +
+	"\x05tools\x18\t \x03(\v2\x18.sidecall.v1.AuditedToolR\x05tools\x127\n" +
+	"\bmessages\x18\n" +
+	" \x03(\v2\x1b.sidecall.v1.AuditedMessageR\bmessages\x12\x1d\n" +
+	"\n" +
+	"tools_left\x18\v \x01(\x05R\ttoolsLeft\x12#\n" +
+	"\rmessages_left\x18\f \x01(\x05R\fmessagesLeft\x12<\n" +
+	"\frecords_kept\x18\r \x01(\v2\x19.google.protobuf.DurationR\vrecordsKept\x12H\n" +
+	"\x12conversations_kept\x18\x0e \x01(\v2\x19.google.protobuf.DurationR\x11conversationsKept\"\\\n" +
+	"\vAuditedTool\x12\x1b\n" +
+	"\ttool_name\x18\x01 \x01(\tR\btoolName\x120\n" +
+	"\x06counts\x18\x02 \x01(\v2\x18.sidecall.v1.ErrorCountsR\x06counts\"\xce\x01\n" +
+	"\x0eAuditedMessage\x12\x1b\n" +
+	"\ttool_name\x18\x01 \x01(\tR\btoolName\x12\x12\n" +
+	"\x04code\x18\x02 \x01(\tR\x04code\x12\x18\n" +
+	"\aexample\x18\x03 \x01(\tR\aexample\x120\n" +
+	"\x06counts\x18\x04 \x01(\v2\x18.sidecall.v1.ErrorCountsR\x06counts\x12\x14\n" +
+	"\x05vague\x18\x05 \x03(\tR\x05vague\x12)\n" +
+	"\x10conversation_ids\x18\x06 \x03(\tR\x0fconversationIds\"\xaf\x01\n" +
 	"\x0fListHeldRequest\x12\x1b\n" +
 	"\tpage_size\x18\x01 \x01(\x05R\bpageSize\x12\x1d\n" +
 	"\n" +
@@ -1905,25 +3835,45 @@ const file_sidecall_v1_operator_service_proto_rawDesc = "" +
 	"\x04hold\x18\x06 \x01(\tR\x04hold\x12 \n" +
 	"\vfingerprint\x18\a \x01(\tR\vfingerprint\"M\n" +
 	"\x15DenyExecutionResponse\x124\n" +
-	"\texecution\x18\x01 \x01(\v2\x16.sidecall.v1.ExecutionR\texecution*\x89\x01\n" +
+	"\texecution\x18\x01 \x01(\v2\x16.sidecall.v1.ExecutionR\texecution*\x9b\x01\n" +
 	"\aVerdict\x12\x17\n" +
 	"\x13VERDICT_UNSPECIFIED\x10\x00\x12\x0f\n" +
 	"\vVERDICT_RAN\x10\x01\x12\x13\n" +
 	"\x0fVERDICT_RUNNING\x10\x02\x12\x13\n" +
 	"\x0fVERDICT_NOT_RUN\x10\x03\x12\x13\n" +
 	"\x0fVERDICT_UNKNOWN\x10\x04\x12\x15\n" +
-	"\x11VERDICT_FORGOTTEN\x10\x05*\xc7\x01\n" +
+	"\x11VERDICT_FORGOTTEN\x10\x05\x12\x10\n" +
+	"\fVERDICT_HELD\x10\x06*\xc7\x01\n" +
 	"\x13VerificationVerdict\x12$\n" +
 	" VERIFICATION_VERDICT_UNSPECIFIED\x10\x00\x12%\n" +
 	"!VERIFICATION_VERDICT_INCONCLUSIVE\x10\x01\x12\x1d\n" +
 	"\x19VERIFICATION_VERDICT_DONE\x10\x02\x12 \n" +
 	"\x1cVERIFICATION_VERDICT_NOT_RUN\x10\x03\x12\"\n" +
-	"\x1eVERIFICATION_VERDICT_TOO_EARLY\x10\x042\xff\x04\n" +
+	"\x1eVERIFICATION_VERDICT_TOO_EARLY\x10\x04*\xcf\x01\n" +
+	"\x15ConversationEventKind\x12'\n" +
+	"#CONVERSATION_EVENT_KIND_UNSPECIFIED\x10\x00\x12 \n" +
+	"\x1cCONVERSATION_EVENT_KIND_USER\x10\x01\x12!\n" +
+	"\x1dCONVERSATION_EVENT_KIND_MODEL\x10\x02\x12 \n" +
+	"\x1cCONVERSATION_EVENT_KIND_CALL\x10\x03\x12&\n" +
+	"\"CONVERSATION_EVENT_KIND_UNREADABLE\x10\x04*_\n" +
+	"\vRecordKnown\x12\x1c\n" +
+	"\x18RECORD_KNOWN_UNSPECIFIED\x10\x00\x12\x16\n" +
+	"\x12RECORD_KNOWN_FOUND\x10\x01\x12\x1a\n" +
+	"\x16RECORD_KNOWN_FORGOTTEN\x10\x02*n\n" +
+	"\tErrorFate\x12\x1a\n" +
+	"\x16ERROR_FATE_UNSPECIFIED\x10\x00\x12\x18\n" +
+	"\x14ERROR_FATE_RECOVERED\x10\x01\x12\x16\n" +
+	"\x12ERROR_FATE_GAVE_UP\x10\x02\x12\x13\n" +
+	"\x0fERROR_FATE_OPEN\x10\x032\xe2\a\n" +
 	"\x0fOperatorService\x12P\n" +
 	"\vListUnknown\x12\x1f.sidecall.v1.ListUnknownRequest\x1a .sidecall.v1.ListUnknownResponse\x12_\n" +
 	"\x10ResolveExecution\x12$.sidecall.v1.ResolveExecutionRequest\x1a%.sidecall.v1.ResolveExecutionResponse\x12Y\n" +
-	"\x0eFindExecutions\x12\".sidecall.v1.FindExecutionsRequest\x1a#.sidecall.v1.FindExecutionsResponse\x12\\\n" +
-	"\x0fVerifyExecution\x12#.sidecall.v1.VerifyExecutionRequest\x1a$.sidecall.v1.VerifyExecutionResponse\x12G\n" +
+	"\x0eFindExecutions\x12\".sidecall.v1.FindExecutionsRequest\x1a#.sidecall.v1.FindExecutionsResponse\x12G\n" +
+	"\bPlanUndo\x12\x1c.sidecall.v1.PlanUndoRequest\x1a\x1d.sidecall.v1.PlanUndoResponse\x12P\n" +
+	"\vGetOverview\x12\x1f.sidecall.v1.GetOverviewRequest\x1a .sidecall.v1.GetOverviewResponse\x12\\\n" +
+	"\x0fVerifyExecution\x12#.sidecall.v1.VerifyExecutionRequest\x1a$.sidecall.v1.VerifyExecutionResponse\x12_\n" +
+	"\x10ShowConversation\x12$.sidecall.v1.ShowConversationRequest\x1a%.sidecall.v1.ShowConversationResponse\x12e\n" +
+	"\x12AuditConversations\x12&.sidecall.v1.AuditConversationsRequest\x1a'.sidecall.v1.AuditConversationsResponse\x12G\n" +
 	"\bListHeld\x12\x1c.sidecall.v1.ListHeldRequest\x1a\x1d.sidecall.v1.ListHeldResponse\x12_\n" +
 	"\x10ApproveExecution\x12$.sidecall.v1.ApproveExecutionRequest\x1a%.sidecall.v1.ApproveExecutionResponse\x12V\n" +
 	"\rDenyExecution\x12!.sidecall.v1.DenyExecutionRequest\x1a\".sidecall.v1.DenyExecutionResponseB;Z9github.com/sidecall/sidecall/proto/sidecall/v1;sidecallv1b\x06proto3"
@@ -1940,81 +3890,142 @@ func file_sidecall_v1_operator_service_proto_rawDescGZIP() []byte {
 	return file_sidecall_v1_operator_service_proto_rawDescData
 }
 
-var file_sidecall_v1_operator_service_proto_enumTypes = make([]protoimpl.EnumInfo, 2)
-var file_sidecall_v1_operator_service_proto_msgTypes = make([]protoimpl.MessageInfo, 19)
+var file_sidecall_v1_operator_service_proto_enumTypes = make([]protoimpl.EnumInfo, 5)
+var file_sidecall_v1_operator_service_proto_msgTypes = make([]protoimpl.MessageInfo, 36)
 var file_sidecall_v1_operator_service_proto_goTypes = []any{
-	(Verdict)(0),                     // 0: sidecall.v1.Verdict
-	(VerificationVerdict)(0),         // 1: sidecall.v1.VerificationVerdict
-	(*ListUnknownRequest)(nil),       // 2: sidecall.v1.ListUnknownRequest
-	(*ListUnknownResponse)(nil),      // 3: sidecall.v1.ListUnknownResponse
-	(*UnknownExecution)(nil),         // 4: sidecall.v1.UnknownExecution
-	(*FindExecutionsRequest)(nil),    // 5: sidecall.v1.FindExecutionsRequest
-	(*FindExecutionsResponse)(nil),   // 6: sidecall.v1.FindExecutionsResponse
-	(*FoundExecution)(nil),           // 7: sidecall.v1.FoundExecution
-	(*ResolveExecutionRequest)(nil),  // 8: sidecall.v1.ResolveExecutionRequest
-	(*ResolveExecutionResponse)(nil), // 9: sidecall.v1.ResolveExecutionResponse
-	(*VerifyExecutionRequest)(nil),   // 10: sidecall.v1.VerifyExecutionRequest
-	(*VerifyExecutionResponse)(nil),  // 11: sidecall.v1.VerifyExecutionResponse
-	(*CallDetails)(nil),              // 12: sidecall.v1.CallDetails
-	(*ListHeldRequest)(nil),          // 13: sidecall.v1.ListHeldRequest
-	(*ListHeldResponse)(nil),         // 14: sidecall.v1.ListHeldResponse
-	(*HeldExecution)(nil),            // 15: sidecall.v1.HeldExecution
-	(*ApproveExecutionRequest)(nil),  // 16: sidecall.v1.ApproveExecutionRequest
-	(*ApproveExecutionResponse)(nil), // 17: sidecall.v1.ApproveExecutionResponse
-	(*DenyExecutionRequest)(nil),     // 18: sidecall.v1.DenyExecutionRequest
-	(*DenyExecutionResponse)(nil),    // 19: sidecall.v1.DenyExecutionResponse
-	nil,                              // 20: sidecall.v1.CallDetails.LabelsEntry
-	(*Execution)(nil),                // 21: sidecall.v1.Execution
-	(*ToolError)(nil),                // 22: sidecall.v1.ToolError
-	(*timestamppb.Timestamp)(nil),    // 23: google.protobuf.Timestamp
-	(ExecutionState)(0),              // 24: sidecall.v1.ExecutionState
-	(*ExecuteToolResponse)(nil),      // 25: sidecall.v1.ExecuteToolResponse
-	(*Hold)(nil),                     // 26: sidecall.v1.Hold
+	(Verdict)(0),                       // 0: sidecall.v1.Verdict
+	(VerificationVerdict)(0),           // 1: sidecall.v1.VerificationVerdict
+	(ConversationEventKind)(0),         // 2: sidecall.v1.ConversationEventKind
+	(RecordKnown)(0),                   // 3: sidecall.v1.RecordKnown
+	(ErrorFate)(0),                     // 4: sidecall.v1.ErrorFate
+	(*ListUnknownRequest)(nil),         // 5: sidecall.v1.ListUnknownRequest
+	(*ListUnknownResponse)(nil),        // 6: sidecall.v1.ListUnknownResponse
+	(*UnknownExecution)(nil),           // 7: sidecall.v1.UnknownExecution
+	(*FindExecutionsRequest)(nil),      // 8: sidecall.v1.FindExecutionsRequest
+	(*FindExecutionsResponse)(nil),     // 9: sidecall.v1.FindExecutionsResponse
+	(*FoundExecution)(nil),             // 10: sidecall.v1.FoundExecution
+	(*PlanUndoRequest)(nil),            // 11: sidecall.v1.PlanUndoRequest
+	(*PlanUndoResponse)(nil),           // 12: sidecall.v1.PlanUndoResponse
+	(*GetOverviewRequest)(nil),         // 13: sidecall.v1.GetOverviewRequest
+	(*GetOverviewResponse)(nil),        // 14: sidecall.v1.GetOverviewResponse
+	(*LoopNumbers)(nil),                // 15: sidecall.v1.LoopNumbers
+	(*ToolOverview)(nil),               // 16: sidecall.v1.ToolOverview
+	(*ErrorText)(nil),                  // 17: sidecall.v1.ErrorText
+	(*ResolveExecutionRequest)(nil),    // 18: sidecall.v1.ResolveExecutionRequest
+	(*ResolveExecutionResponse)(nil),   // 19: sidecall.v1.ResolveExecutionResponse
+	(*VerifyExecutionRequest)(nil),     // 20: sidecall.v1.VerifyExecutionRequest
+	(*VerifyExecutionResponse)(nil),    // 21: sidecall.v1.VerifyExecutionResponse
+	(*CallDetails)(nil),                // 22: sidecall.v1.CallDetails
+	(*ShowConversationRequest)(nil),    // 23: sidecall.v1.ShowConversationRequest
+	(*ShowConversationResponse)(nil),   // 24: sidecall.v1.ShowConversationResponse
+	(*ConversationEvent)(nil),          // 25: sidecall.v1.ConversationEvent
+	(*ConversationCall)(nil),           // 26: sidecall.v1.ConversationCall
+	(*ConversationError)(nil),          // 27: sidecall.v1.ConversationError
+	(*ErrorCounts)(nil),                // 28: sidecall.v1.ErrorCounts
+	(*AuditConversationsRequest)(nil),  // 29: sidecall.v1.AuditConversationsRequest
+	(*AuditConversationsResponse)(nil), // 30: sidecall.v1.AuditConversationsResponse
+	(*AuditedTool)(nil),                // 31: sidecall.v1.AuditedTool
+	(*AuditedMessage)(nil),             // 32: sidecall.v1.AuditedMessage
+	(*ListHeldRequest)(nil),            // 33: sidecall.v1.ListHeldRequest
+	(*ListHeldResponse)(nil),           // 34: sidecall.v1.ListHeldResponse
+	(*HeldExecution)(nil),              // 35: sidecall.v1.HeldExecution
+	(*ApproveExecutionRequest)(nil),    // 36: sidecall.v1.ApproveExecutionRequest
+	(*ApproveExecutionResponse)(nil),   // 37: sidecall.v1.ApproveExecutionResponse
+	(*DenyExecutionRequest)(nil),       // 38: sidecall.v1.DenyExecutionRequest
+	(*DenyExecutionResponse)(nil),      // 39: sidecall.v1.DenyExecutionResponse
+	nil,                                // 40: sidecall.v1.CallDetails.LabelsEntry
+	(*Execution)(nil),                  // 41: sidecall.v1.Execution
+	(*ToolError)(nil),                  // 42: sidecall.v1.ToolError
+	(*timestamppb.Timestamp)(nil),      // 43: google.protobuf.Timestamp
+	(*CommittedEffect)(nil),            // 44: sidecall.v1.CommittedEffect
+	(Effect)(0),                        // 45: sidecall.v1.Effect
+	(*durationpb.Duration)(nil),        // 46: google.protobuf.Duration
+	(ExecutionState)(0),                // 47: sidecall.v1.ExecutionState
+	(*ExecuteToolResponse)(nil),        // 48: sidecall.v1.ExecuteToolResponse
+	(*PlannedCall)(nil),                // 49: sidecall.v1.PlannedCall
+	(*Hold)(nil),                       // 50: sidecall.v1.Hold
 }
 var file_sidecall_v1_operator_service_proto_depIdxs = []int32{
-	4,  // 0: sidecall.v1.ListUnknownResponse.executions:type_name -> sidecall.v1.UnknownExecution
-	21, // 1: sidecall.v1.UnknownExecution.execution:type_name -> sidecall.v1.Execution
-	22, // 2: sidecall.v1.UnknownExecution.error:type_name -> sidecall.v1.ToolError
-	23, // 3: sidecall.v1.FindExecutionsRequest.since:type_name -> google.protobuf.Timestamp
-	7,  // 4: sidecall.v1.FindExecutionsResponse.executions:type_name -> sidecall.v1.FoundExecution
-	23, // 5: sidecall.v1.FindExecutionsResponse.remembered_since:type_name -> google.protobuf.Timestamp
+	7,  // 0: sidecall.v1.ListUnknownResponse.executions:type_name -> sidecall.v1.UnknownExecution
+	41, // 1: sidecall.v1.UnknownExecution.execution:type_name -> sidecall.v1.Execution
+	42, // 2: sidecall.v1.UnknownExecution.error:type_name -> sidecall.v1.ToolError
+	43, // 3: sidecall.v1.FindExecutionsRequest.since:type_name -> google.protobuf.Timestamp
+	10, // 4: sidecall.v1.FindExecutionsResponse.executions:type_name -> sidecall.v1.FoundExecution
+	43, // 5: sidecall.v1.FindExecutionsResponse.remembered_since:type_name -> google.protobuf.Timestamp
 	0,  // 6: sidecall.v1.FoundExecution.verdict:type_name -> sidecall.v1.Verdict
-	21, // 7: sidecall.v1.FoundExecution.execution:type_name -> sidecall.v1.Execution
-	12, // 8: sidecall.v1.FoundExecution.details:type_name -> sidecall.v1.CallDetails
-	23, // 9: sidecall.v1.FoundExecution.last_replayed_at:type_name -> google.protobuf.Timestamp
-	22, // 10: sidecall.v1.FoundExecution.damage:type_name -> sidecall.v1.ToolError
-	24, // 11: sidecall.v1.ResolveExecutionRequest.state:type_name -> sidecall.v1.ExecutionState
-	21, // 12: sidecall.v1.ResolveExecutionResponse.execution:type_name -> sidecall.v1.Execution
-	1,  // 13: sidecall.v1.VerifyExecutionResponse.verdict:type_name -> sidecall.v1.VerificationVerdict
-	23, // 14: sidecall.v1.VerifyExecutionResponse.not_before:type_name -> google.protobuf.Timestamp
-	25, // 15: sidecall.v1.VerifyExecutionResponse.result:type_name -> sidecall.v1.ExecuteToolResponse
-	21, // 16: sidecall.v1.VerifyExecutionResponse.execution:type_name -> sidecall.v1.Execution
-	20, // 17: sidecall.v1.CallDetails.labels:type_name -> sidecall.v1.CallDetails.LabelsEntry
-	15, // 18: sidecall.v1.ListHeldResponse.executions:type_name -> sidecall.v1.HeldExecution
-	21, // 19: sidecall.v1.HeldExecution.execution:type_name -> sidecall.v1.Execution
-	26, // 20: sidecall.v1.HeldExecution.hold:type_name -> sidecall.v1.Hold
-	12, // 21: sidecall.v1.HeldExecution.details:type_name -> sidecall.v1.CallDetails
-	21, // 22: sidecall.v1.ApproveExecutionResponse.execution:type_name -> sidecall.v1.Execution
-	21, // 23: sidecall.v1.DenyExecutionResponse.execution:type_name -> sidecall.v1.Execution
-	2,  // 24: sidecall.v1.OperatorService.ListUnknown:input_type -> sidecall.v1.ListUnknownRequest
-	8,  // 25: sidecall.v1.OperatorService.ResolveExecution:input_type -> sidecall.v1.ResolveExecutionRequest
-	5,  // 26: sidecall.v1.OperatorService.FindExecutions:input_type -> sidecall.v1.FindExecutionsRequest
-	10, // 27: sidecall.v1.OperatorService.VerifyExecution:input_type -> sidecall.v1.VerifyExecutionRequest
-	13, // 28: sidecall.v1.OperatorService.ListHeld:input_type -> sidecall.v1.ListHeldRequest
-	16, // 29: sidecall.v1.OperatorService.ApproveExecution:input_type -> sidecall.v1.ApproveExecutionRequest
-	18, // 30: sidecall.v1.OperatorService.DenyExecution:input_type -> sidecall.v1.DenyExecutionRequest
-	3,  // 31: sidecall.v1.OperatorService.ListUnknown:output_type -> sidecall.v1.ListUnknownResponse
-	9,  // 32: sidecall.v1.OperatorService.ResolveExecution:output_type -> sidecall.v1.ResolveExecutionResponse
-	6,  // 33: sidecall.v1.OperatorService.FindExecutions:output_type -> sidecall.v1.FindExecutionsResponse
-	11, // 34: sidecall.v1.OperatorService.VerifyExecution:output_type -> sidecall.v1.VerifyExecutionResponse
-	14, // 35: sidecall.v1.OperatorService.ListHeld:output_type -> sidecall.v1.ListHeldResponse
-	17, // 36: sidecall.v1.OperatorService.ApproveExecution:output_type -> sidecall.v1.ApproveExecutionResponse
-	19, // 37: sidecall.v1.OperatorService.DenyExecution:output_type -> sidecall.v1.DenyExecutionResponse
-	31, // [31:38] is the sub-list for method output_type
-	24, // [24:31] is the sub-list for method input_type
-	24, // [24:24] is the sub-list for extension type_name
-	24, // [24:24] is the sub-list for extension extendee
-	0,  // [0:24] is the sub-list for field type_name
+	41, // 7: sidecall.v1.FoundExecution.execution:type_name -> sidecall.v1.Execution
+	22, // 8: sidecall.v1.FoundExecution.details:type_name -> sidecall.v1.CallDetails
+	43, // 9: sidecall.v1.FoundExecution.last_replayed_at:type_name -> google.protobuf.Timestamp
+	42, // 10: sidecall.v1.FoundExecution.damage:type_name -> sidecall.v1.ToolError
+	44, // 11: sidecall.v1.PlanUndoResponse.effects:type_name -> sidecall.v1.CommittedEffect
+	16, // 12: sidecall.v1.GetOverviewResponse.tools:type_name -> sidecall.v1.ToolOverview
+	15, // 13: sidecall.v1.GetOverviewResponse.numbers:type_name -> sidecall.v1.LoopNumbers
+	45, // 14: sidecall.v1.ToolOverview.effect:type_name -> sidecall.v1.Effect
+	46, // 15: sidecall.v1.ToolOverview.blocked_for:type_name -> google.protobuf.Duration
+	46, // 16: sidecall.v1.ToolOverview.p50:type_name -> google.protobuf.Duration
+	46, // 17: sidecall.v1.ToolOverview.p99:type_name -> google.protobuf.Duration
+	17, // 18: sidecall.v1.ToolOverview.error_texts:type_name -> sidecall.v1.ErrorText
+	43, // 19: sidecall.v1.ErrorText.last_at:type_name -> google.protobuf.Timestamp
+	47, // 20: sidecall.v1.ResolveExecutionRequest.state:type_name -> sidecall.v1.ExecutionState
+	41, // 21: sidecall.v1.ResolveExecutionResponse.execution:type_name -> sidecall.v1.Execution
+	1,  // 22: sidecall.v1.VerifyExecutionResponse.verdict:type_name -> sidecall.v1.VerificationVerdict
+	43, // 23: sidecall.v1.VerifyExecutionResponse.not_before:type_name -> google.protobuf.Timestamp
+	48, // 24: sidecall.v1.VerifyExecutionResponse.result:type_name -> sidecall.v1.ExecuteToolResponse
+	41, // 25: sidecall.v1.VerifyExecutionResponse.execution:type_name -> sidecall.v1.Execution
+	40, // 26: sidecall.v1.CallDetails.labels:type_name -> sidecall.v1.CallDetails.LabelsEntry
+	49, // 27: sidecall.v1.CallDetails.undo:type_name -> sidecall.v1.PlannedCall
+	43, // 28: sidecall.v1.ShowConversationResponse.started_at:type_name -> google.protobuf.Timestamp
+	43, // 29: sidecall.v1.ShowConversationResponse.updated_at:type_name -> google.protobuf.Timestamp
+	25, // 30: sidecall.v1.ShowConversationResponse.events:type_name -> sidecall.v1.ConversationEvent
+	28, // 31: sidecall.v1.ShowConversationResponse.counts:type_name -> sidecall.v1.ErrorCounts
+	46, // 32: sidecall.v1.ShowConversationResponse.records_kept:type_name -> google.protobuf.Duration
+	2,  // 33: sidecall.v1.ConversationEvent.kind:type_name -> sidecall.v1.ConversationEventKind
+	26, // 34: sidecall.v1.ConversationEvent.call:type_name -> sidecall.v1.ConversationCall
+	3,  // 35: sidecall.v1.ConversationCall.record:type_name -> sidecall.v1.RecordKnown
+	41, // 36: sidecall.v1.ConversationCall.execution:type_name -> sidecall.v1.Execution
+	27, // 37: sidecall.v1.ConversationCall.error:type_name -> sidecall.v1.ConversationError
+	4,  // 38: sidecall.v1.ConversationError.fate:type_name -> sidecall.v1.ErrorFate
+	43, // 39: sidecall.v1.AuditConversationsRequest.since:type_name -> google.protobuf.Timestamp
+	28, // 40: sidecall.v1.AuditConversationsResponse.counts:type_name -> sidecall.v1.ErrorCounts
+	31, // 41: sidecall.v1.AuditConversationsResponse.tools:type_name -> sidecall.v1.AuditedTool
+	32, // 42: sidecall.v1.AuditConversationsResponse.messages:type_name -> sidecall.v1.AuditedMessage
+	46, // 43: sidecall.v1.AuditConversationsResponse.records_kept:type_name -> google.protobuf.Duration
+	46, // 44: sidecall.v1.AuditConversationsResponse.conversations_kept:type_name -> google.protobuf.Duration
+	28, // 45: sidecall.v1.AuditedTool.counts:type_name -> sidecall.v1.ErrorCounts
+	28, // 46: sidecall.v1.AuditedMessage.counts:type_name -> sidecall.v1.ErrorCounts
+	35, // 47: sidecall.v1.ListHeldResponse.executions:type_name -> sidecall.v1.HeldExecution
+	41, // 48: sidecall.v1.HeldExecution.execution:type_name -> sidecall.v1.Execution
+	50, // 49: sidecall.v1.HeldExecution.hold:type_name -> sidecall.v1.Hold
+	22, // 50: sidecall.v1.HeldExecution.details:type_name -> sidecall.v1.CallDetails
+	41, // 51: sidecall.v1.ApproveExecutionResponse.execution:type_name -> sidecall.v1.Execution
+	41, // 52: sidecall.v1.DenyExecutionResponse.execution:type_name -> sidecall.v1.Execution
+	5,  // 53: sidecall.v1.OperatorService.ListUnknown:input_type -> sidecall.v1.ListUnknownRequest
+	18, // 54: sidecall.v1.OperatorService.ResolveExecution:input_type -> sidecall.v1.ResolveExecutionRequest
+	8,  // 55: sidecall.v1.OperatorService.FindExecutions:input_type -> sidecall.v1.FindExecutionsRequest
+	11, // 56: sidecall.v1.OperatorService.PlanUndo:input_type -> sidecall.v1.PlanUndoRequest
+	13, // 57: sidecall.v1.OperatorService.GetOverview:input_type -> sidecall.v1.GetOverviewRequest
+	20, // 58: sidecall.v1.OperatorService.VerifyExecution:input_type -> sidecall.v1.VerifyExecutionRequest
+	23, // 59: sidecall.v1.OperatorService.ShowConversation:input_type -> sidecall.v1.ShowConversationRequest
+	29, // 60: sidecall.v1.OperatorService.AuditConversations:input_type -> sidecall.v1.AuditConversationsRequest
+	33, // 61: sidecall.v1.OperatorService.ListHeld:input_type -> sidecall.v1.ListHeldRequest
+	36, // 62: sidecall.v1.OperatorService.ApproveExecution:input_type -> sidecall.v1.ApproveExecutionRequest
+	38, // 63: sidecall.v1.OperatorService.DenyExecution:input_type -> sidecall.v1.DenyExecutionRequest
+	6,  // 64: sidecall.v1.OperatorService.ListUnknown:output_type -> sidecall.v1.ListUnknownResponse
+	19, // 65: sidecall.v1.OperatorService.ResolveExecution:output_type -> sidecall.v1.ResolveExecutionResponse
+	9,  // 66: sidecall.v1.OperatorService.FindExecutions:output_type -> sidecall.v1.FindExecutionsResponse
+	12, // 67: sidecall.v1.OperatorService.PlanUndo:output_type -> sidecall.v1.PlanUndoResponse
+	14, // 68: sidecall.v1.OperatorService.GetOverview:output_type -> sidecall.v1.GetOverviewResponse
+	21, // 69: sidecall.v1.OperatorService.VerifyExecution:output_type -> sidecall.v1.VerifyExecutionResponse
+	24, // 70: sidecall.v1.OperatorService.ShowConversation:output_type -> sidecall.v1.ShowConversationResponse
+	30, // 71: sidecall.v1.OperatorService.AuditConversations:output_type -> sidecall.v1.AuditConversationsResponse
+	34, // 72: sidecall.v1.OperatorService.ListHeld:output_type -> sidecall.v1.ListHeldResponse
+	37, // 73: sidecall.v1.OperatorService.ApproveExecution:output_type -> sidecall.v1.ApproveExecutionResponse
+	39, // 74: sidecall.v1.OperatorService.DenyExecution:output_type -> sidecall.v1.DenyExecutionResponse
+	64, // [64:75] is the sub-list for method output_type
+	53, // [53:64] is the sub-list for method input_type
+	53, // [53:53] is the sub-list for extension type_name
+	53, // [53:53] is the sub-list for extension extendee
+	0,  // [0:53] is the sub-list for field type_name
 }
 
 func init() { file_sidecall_v1_operator_service_proto_init() }
@@ -2022,14 +4033,15 @@ func file_sidecall_v1_operator_service_proto_init() {
 	if File_sidecall_v1_operator_service_proto != nil {
 		return
 	}
+	file_sidecall_v1_conversation_service_proto_init()
 	file_sidecall_v1_tool_service_proto_init()
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_sidecall_v1_operator_service_proto_rawDesc), len(file_sidecall_v1_operator_service_proto_rawDesc)),
-			NumEnums:      2,
-			NumMessages:   19,
+			NumEnums:      5,
+			NumMessages:   36,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -19,13 +19,17 @@ import (
 const _ = grpc.SupportPackageIsVersion9
 
 const (
-	OperatorService_ListUnknown_FullMethodName      = "/sidecall.v1.OperatorService/ListUnknown"
-	OperatorService_ResolveExecution_FullMethodName = "/sidecall.v1.OperatorService/ResolveExecution"
-	OperatorService_FindExecutions_FullMethodName   = "/sidecall.v1.OperatorService/FindExecutions"
-	OperatorService_VerifyExecution_FullMethodName  = "/sidecall.v1.OperatorService/VerifyExecution"
-	OperatorService_ListHeld_FullMethodName         = "/sidecall.v1.OperatorService/ListHeld"
-	OperatorService_ApproveExecution_FullMethodName = "/sidecall.v1.OperatorService/ApproveExecution"
-	OperatorService_DenyExecution_FullMethodName    = "/sidecall.v1.OperatorService/DenyExecution"
+	OperatorService_ListUnknown_FullMethodName        = "/sidecall.v1.OperatorService/ListUnknown"
+	OperatorService_ResolveExecution_FullMethodName   = "/sidecall.v1.OperatorService/ResolveExecution"
+	OperatorService_FindExecutions_FullMethodName     = "/sidecall.v1.OperatorService/FindExecutions"
+	OperatorService_PlanUndo_FullMethodName           = "/sidecall.v1.OperatorService/PlanUndo"
+	OperatorService_GetOverview_FullMethodName        = "/sidecall.v1.OperatorService/GetOverview"
+	OperatorService_VerifyExecution_FullMethodName    = "/sidecall.v1.OperatorService/VerifyExecution"
+	OperatorService_ShowConversation_FullMethodName   = "/sidecall.v1.OperatorService/ShowConversation"
+	OperatorService_AuditConversations_FullMethodName = "/sidecall.v1.OperatorService/AuditConversations"
+	OperatorService_ListHeld_FullMethodName           = "/sidecall.v1.OperatorService/ListHeld"
+	OperatorService_ApproveExecution_FullMethodName   = "/sidecall.v1.OperatorService/ApproveExecution"
+	OperatorService_DenyExecution_FullMethodName      = "/sidecall.v1.OperatorService/DenyExecution"
 )
 
 // OperatorServiceClient is the client API for OperatorService service.
@@ -33,8 +37,8 @@ const (
 // For semantics around ctx use and closing/ending streaming RPCs, please refer to https://pkg.go.dev/google.golang.org/grpc/?tab=doc#ClientConn.NewStream.
 //
 // OperatorService is for people, and programs of theirs, who look after a
-// sidecar: it settles calls of which nobody knows whether they ran, and allows or denies
-// those of which a person is asked. An agent's
+// sidecar: it settles calls of which nobody knows whether they ran, allows or denies those of
+// which a person is asked, and shows what went wrong in a conversation. An agent's
 // loop never calls it, and cannot: it has a socket of its own (the setting
 // operator), and is not served where agents connect, which is PERMISSION_DENIED
 // there. Who may open that socket may resolve and approve, and is named in the record by the
@@ -46,7 +50,8 @@ const (
 // ListHeld then list those of all tenants.
 //
 //	INVALID_ARGUMENT    the request is not a possible one
-//	NOT_FOUND           there is no record of such a call
+//	NOT_FOUND           there is no record of such a call, or nothing of such a
+//	                    conversation
 //	FAILED_PRECONDITION the call is not unknown, or not held, or not the one that was looked
 //	                    at; the message says what it is now and what to do
 //	ABORTED             the call has changed in this moment, and is unknown
@@ -67,9 +72,27 @@ type OperatorServiceClient interface {
 	// first. It changes nothing. A call that was refused before it was claimed (invalid
 	// arguments, a budget, an open breaker) leaves no record, and is not found.
 	FindExecutions(ctx context.Context, in *FindExecutionsRequest, opts ...grpc.CallOption) (*FindExecutionsResponse, error)
+	// PlanUndo lists what has happened in a conversation, the latest first, and for each effect
+	// the call that undoes it where its tool says how (compensate_with). It undoes nothing.
+	//
+	//	NOT_FOUND           no call of the conversation is known, or none has this id
+	//	FAILED_PRECONDITION the call that is named is of unknown outcome, or has not run
+	PlanUndo(ctx context.Context, in *PlanUndoRequest, opts ...grpc.CallOption) (*PlanUndoResponse, error)
+	// GetOverview tells how the tools of this sidecar are, and the numbers that say whether its
+	// agents are well, all since it was started.
+	GetOverview(ctx context.Context, in *GetOverviewRequest, opts ...grpc.CallOption) (*GetOverviewResponse, error)
 	// VerifyExecution asks the tool's configured verification what became of an
 	// unknown call, and settles it so if asked to.
 	VerifyExecution(ctx context.Context, in *VerifyExecutionRequest, opts ...grpc.CallOption) (*VerifyExecutionResponse, error)
+	// ShowConversation tells a conversation as it went: what the user asked for, what
+	// the model said and called, what it was told, and what it did then; and which is
+	// the first error that was not recovered from. It reads the messages that
+	// AppendMessages keeps and the records of the calls. Without messages it tells the
+	// calls alone.
+	ShowConversation(ctx context.Context, in *ShowConversationRequest, opts ...grpc.CallOption) (*ShowConversationResponse, error)
+	// AuditConversations counts what became of errors in a random sample of the
+	// conversations that AppendMessages keeps.
+	AuditConversations(ctx context.Context, in *AuditConversationsRequest, opts ...grpc.CallOption) (*AuditConversationsResponse, error)
 	// ListHeld lists the calls that a person has to allow first, those too that were allowed
 	// and not sent since, in no particular order. A call that is held meanwhile may be
 	// missing, and one may appear twice.
@@ -121,10 +144,50 @@ func (c *operatorServiceClient) FindExecutions(ctx context.Context, in *FindExec
 	return out, nil
 }
 
+func (c *operatorServiceClient) PlanUndo(ctx context.Context, in *PlanUndoRequest, opts ...grpc.CallOption) (*PlanUndoResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(PlanUndoResponse)
+	err := c.cc.Invoke(ctx, OperatorService_PlanUndo_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *operatorServiceClient) GetOverview(ctx context.Context, in *GetOverviewRequest, opts ...grpc.CallOption) (*GetOverviewResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(GetOverviewResponse)
+	err := c.cc.Invoke(ctx, OperatorService_GetOverview_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 func (c *operatorServiceClient) VerifyExecution(ctx context.Context, in *VerifyExecutionRequest, opts ...grpc.CallOption) (*VerifyExecutionResponse, error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
 	out := new(VerifyExecutionResponse)
 	err := c.cc.Invoke(ctx, OperatorService_VerifyExecution_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *operatorServiceClient) ShowConversation(ctx context.Context, in *ShowConversationRequest, opts ...grpc.CallOption) (*ShowConversationResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(ShowConversationResponse)
+	err := c.cc.Invoke(ctx, OperatorService_ShowConversation_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *operatorServiceClient) AuditConversations(ctx context.Context, in *AuditConversationsRequest, opts ...grpc.CallOption) (*AuditConversationsResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(AuditConversationsResponse)
+	err := c.cc.Invoke(ctx, OperatorService_AuditConversations_FullMethodName, in, out, cOpts...)
 	if err != nil {
 		return nil, err
 	}
@@ -166,8 +229,8 @@ func (c *operatorServiceClient) DenyExecution(ctx context.Context, in *DenyExecu
 // for forward compatibility.
 //
 // OperatorService is for people, and programs of theirs, who look after a
-// sidecar: it settles calls of which nobody knows whether they ran, and allows or denies
-// those of which a person is asked. An agent's
+// sidecar: it settles calls of which nobody knows whether they ran, allows or denies those of
+// which a person is asked, and shows what went wrong in a conversation. An agent's
 // loop never calls it, and cannot: it has a socket of its own (the setting
 // operator), and is not served where agents connect, which is PERMISSION_DENIED
 // there. Who may open that socket may resolve and approve, and is named in the record by the
@@ -179,7 +242,8 @@ func (c *operatorServiceClient) DenyExecution(ctx context.Context, in *DenyExecu
 // ListHeld then list those of all tenants.
 //
 //	INVALID_ARGUMENT    the request is not a possible one
-//	NOT_FOUND           there is no record of such a call
+//	NOT_FOUND           there is no record of such a call, or nothing of such a
+//	                    conversation
 //	FAILED_PRECONDITION the call is not unknown, or not held, or not the one that was looked
 //	                    at; the message says what it is now and what to do
 //	ABORTED             the call has changed in this moment, and is unknown
@@ -200,9 +264,27 @@ type OperatorServiceServer interface {
 	// first. It changes nothing. A call that was refused before it was claimed (invalid
 	// arguments, a budget, an open breaker) leaves no record, and is not found.
 	FindExecutions(context.Context, *FindExecutionsRequest) (*FindExecutionsResponse, error)
+	// PlanUndo lists what has happened in a conversation, the latest first, and for each effect
+	// the call that undoes it where its tool says how (compensate_with). It undoes nothing.
+	//
+	//	NOT_FOUND           no call of the conversation is known, or none has this id
+	//	FAILED_PRECONDITION the call that is named is of unknown outcome, or has not run
+	PlanUndo(context.Context, *PlanUndoRequest) (*PlanUndoResponse, error)
+	// GetOverview tells how the tools of this sidecar are, and the numbers that say whether its
+	// agents are well, all since it was started.
+	GetOverview(context.Context, *GetOverviewRequest) (*GetOverviewResponse, error)
 	// VerifyExecution asks the tool's configured verification what became of an
 	// unknown call, and settles it so if asked to.
 	VerifyExecution(context.Context, *VerifyExecutionRequest) (*VerifyExecutionResponse, error)
+	// ShowConversation tells a conversation as it went: what the user asked for, what
+	// the model said and called, what it was told, and what it did then; and which is
+	// the first error that was not recovered from. It reads the messages that
+	// AppendMessages keeps and the records of the calls. Without messages it tells the
+	// calls alone.
+	ShowConversation(context.Context, *ShowConversationRequest) (*ShowConversationResponse, error)
+	// AuditConversations counts what became of errors in a random sample of the
+	// conversations that AppendMessages keeps.
+	AuditConversations(context.Context, *AuditConversationsRequest) (*AuditConversationsResponse, error)
 	// ListHeld lists the calls that a person has to allow first, those too that were allowed
 	// and not sent since, in no particular order. A call that is held meanwhile may be
 	// missing, and one may appear twice.
@@ -233,8 +315,20 @@ func (UnimplementedOperatorServiceServer) ResolveExecution(context.Context, *Res
 func (UnimplementedOperatorServiceServer) FindExecutions(context.Context, *FindExecutionsRequest) (*FindExecutionsResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method FindExecutions not implemented")
 }
+func (UnimplementedOperatorServiceServer) PlanUndo(context.Context, *PlanUndoRequest) (*PlanUndoResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method PlanUndo not implemented")
+}
+func (UnimplementedOperatorServiceServer) GetOverview(context.Context, *GetOverviewRequest) (*GetOverviewResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method GetOverview not implemented")
+}
 func (UnimplementedOperatorServiceServer) VerifyExecution(context.Context, *VerifyExecutionRequest) (*VerifyExecutionResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method VerifyExecution not implemented")
+}
+func (UnimplementedOperatorServiceServer) ShowConversation(context.Context, *ShowConversationRequest) (*ShowConversationResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method ShowConversation not implemented")
+}
+func (UnimplementedOperatorServiceServer) AuditConversations(context.Context, *AuditConversationsRequest) (*AuditConversationsResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method AuditConversations not implemented")
 }
 func (UnimplementedOperatorServiceServer) ListHeld(context.Context, *ListHeldRequest) (*ListHeldResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method ListHeld not implemented")
@@ -320,6 +414,42 @@ func _OperatorService_FindExecutions_Handler(srv interface{}, ctx context.Contex
 	return interceptor(ctx, in, info, handler)
 }
 
+func _OperatorService_PlanUndo_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(PlanUndoRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(OperatorServiceServer).PlanUndo(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: OperatorService_PlanUndo_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(OperatorServiceServer).PlanUndo(ctx, req.(*PlanUndoRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _OperatorService_GetOverview_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(GetOverviewRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(OperatorServiceServer).GetOverview(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: OperatorService_GetOverview_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(OperatorServiceServer).GetOverview(ctx, req.(*GetOverviewRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 func _OperatorService_VerifyExecution_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
 	in := new(VerifyExecutionRequest)
 	if err := dec(in); err != nil {
@@ -334,6 +464,42 @@ func _OperatorService_VerifyExecution_Handler(srv interface{}, ctx context.Conte
 	}
 	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
 		return srv.(OperatorServiceServer).VerifyExecution(ctx, req.(*VerifyExecutionRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _OperatorService_ShowConversation_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(ShowConversationRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(OperatorServiceServer).ShowConversation(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: OperatorService_ShowConversation_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(OperatorServiceServer).ShowConversation(ctx, req.(*ShowConversationRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _OperatorService_AuditConversations_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(AuditConversationsRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(OperatorServiceServer).AuditConversations(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: OperatorService_AuditConversations_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(OperatorServiceServer).AuditConversations(ctx, req.(*AuditConversationsRequest))
 	}
 	return interceptor(ctx, in, info, handler)
 }
@@ -412,8 +578,24 @@ var OperatorService_ServiceDesc = grpc.ServiceDesc{
 			Handler:    _OperatorService_FindExecutions_Handler,
 		},
 		{
+			MethodName: "PlanUndo",
+			Handler:    _OperatorService_PlanUndo_Handler,
+		},
+		{
+			MethodName: "GetOverview",
+			Handler:    _OperatorService_GetOverview_Handler,
+		},
+		{
 			MethodName: "VerifyExecution",
 			Handler:    _OperatorService_VerifyExecution_Handler,
+		},
+		{
+			MethodName: "ShowConversation",
+			Handler:    _OperatorService_ShowConversation_Handler,
+		},
+		{
+			MethodName: "AuditConversations",
+			Handler:    _OperatorService_AuditConversations_Handler,
 		},
 		{
 			MethodName: "ListHeld",

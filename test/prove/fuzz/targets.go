@@ -67,6 +67,7 @@ var Targets = []Target{
 	{"internal/store/journal", "FuzzJournal"},
 	{"internal/store/redisstore", "FuzzDecode"},
 	{"internal/store/redisstore", "FuzzKeys"},
+	{"internal/timeline", "FuzzBuild"},
 	{"internal/tool", "FuzzEditDistance"},
 	{"internal/tool", "FuzzRenderError"},
 	{"internal/tool", "FuzzShorten"},

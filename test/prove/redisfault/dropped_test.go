@@ -12,6 +12,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/sidecall/sidecall/internal/store/redisstore"
+	"github.com/sidecall/sidecall/internal/tool"
 	sidecallv1 "github.com/sidecall/sidecall/proto/sidecall/v1"
 	"github.com/sidecall/sidecall/test/prove/proof"
 	"github.com/sidecall/sidecall/test/testkit/harness"
@@ -53,7 +55,7 @@ func TestRecordsOfRunningCallsAreDropped(t *testing.T) {
 		harness.WaitFor(t, "the calls to run", func() bool { return w.of(ids) == calls })
 		names := []any{"del"}
 		for _, id := range ids {
-			names = append(names, "sidecall:{/c}//"+id)
+			names = append(names, redisstore.RecordKey("sidecall:", tool.CallID{Conversation: "c", ID: id}))
 		}
 		if n, _ := redis.Do(names...).(int64); n != int64(calls) {
 			t.Fatalf("%d of %d records were there to be dropped", n, calls)

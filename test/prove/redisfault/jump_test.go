@@ -9,6 +9,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/sidecall/sidecall/internal/store/redisstore"
+	"github.com/sidecall/sidecall/internal/tool"
 	sidecallv1 "github.com/sidecall/sidecall/proto/sidecall/v1"
 	"github.com/sidecall/sidecall/test/prove/proof"
 	"github.com/sidecall/sidecall/test/testkit/harness"
@@ -77,7 +79,7 @@ func (j *jumps) begin(name string, calls int) (ids []string, end func() []*sidec
 func (j *jumps) known(ids []string) int64 {
 	names := []any{"exists"}
 	for _, id := range ids {
-		names = append(names, "sidecall:{/c}//"+id)
+		names = append(names, redisstore.RecordKey("sidecall:", tool.CallID{Conversation: "c", ID: id}))
 	}
 	n, _ := j.redis.Do(names...).(int64)
 	return n

@@ -5,12 +5,14 @@ package topology
 import (
 	"context"
 	"fmt"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/sidecall/sidecall/dedupe"
 	"github.com/sidecall/sidecall/internal/store/redisstore"
+	"github.com/sidecall/sidecall/internal/tool"
 	"github.com/sidecall/sidecall/test/prove/proof"
 	"github.com/sidecall/sidecall/test/testkit/redisserver"
 	"github.com/sidecall/sidecall/test/testkit/rivals"
@@ -127,7 +129,7 @@ func TestTheClusterIsResharded(t *testing.T) {
 	turn := 0
 	prove(t, "Cluster resharding under load", redisstore.Options{Cluster: true, Addrs: cluster.Addrs(), WaitReplicas: 1}, func(traffic *rivals.Traffic) {
 		turn++
-		slot := cluster.Slot(fmt.Sprintf("{prove/%d}", turn%rivals.Conversations))
+		slot := cluster.Slot(redisstore.RecordKey("sidecall:", tool.CallID{Tenant: "prove", Conversation: strconv.Itoa(turn % rivals.Conversations)}))
 		from := cluster.MasterOf(slot)
 		for _, to := range cluster.Masters() {
 			if to != from {

@@ -131,7 +131,7 @@ func (s *Sidecar) Beside(t *testing.T, routes ...*catalog.Route) *Sidecar {
 	t.Helper()
 	generation := catalog.NewGeneration(catalog.Profiles{Default: "all", ByName: map[string]catalog.Profile{
 		"all": {Name: "all", Tools: []string{"*"}}, "narrow": {Name: "narrow", Tools: []string{"get_*"}},
-	}}, catalog.Limits{KeepOutputBytes: 1 << 20, OutputTTL: time.Hour, BatchParallel: 8, MaxBatch: 128, RequireIDs: []string{"conversation_id"}})
+	}}, catalog.Limits{KeepOutputBytes: 1 << 20, OutputTTL: time.Hour, BatchParallel: 8, MaxBatch: 128, KeepArguments: true, RequireIDs: []string{"conversation_id"}})
 	generation.Advise(advice(t, failures.Options{}))
 	generation.Set(catalog.ConfigSource, routes)
 	parts, tools := s.Parts, catalog.New(generation)
@@ -207,7 +207,7 @@ func NewRoute(t *testing.T, name string, effect tool.Effect, b backend.Backend, 
 	if err != nil {
 		t.Fatal(err)
 	}
-	r.Recovery = &catalog.Recovery{Targeting: targeting}
+	r.Recovery, r.Search = &catalog.Recovery{Targeting: targeting}, targeting
 	if r.Program == nil {
 		if r.Program, err = interpret.Compile(interpret.Config{}); err != nil {
 			t.Fatal(err)

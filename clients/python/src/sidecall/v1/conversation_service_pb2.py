@@ -26,7 +26,7 @@ from google.protobuf import timestamp_pb2 as google_dot_protobuf_dot_timestamp__
 from sidecall.v1 import tool_service_pb2 as sidecall_dot_v1_dot_tool__service__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n&sidecall/v1/conversation_service.proto\x12\x0bsidecall.v1\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1esidecall/v1/tool_service.proto\"Q\n\x12StartPromptRequest\x12\x17\n\x0f\x63onversation_id\x18\x01 \x01(\t\x12\x11\n\tprompt_id\x18\x02 \x01(\t\x12\x0f\n\x07profile\x18\x03 \x01(\t\":\n\x13StartPromptResponse\x12#\n\x06\x62udget\x18\x01 \x01(\x0b\x32\x13.sidecall.v1.Budget\"d\n\x10\x45ndPromptRequest\x12\x17\n\x0f\x63onversation_id\x18\x01 \x01(\t\x12\x11\n\tprompt_id\x18\x02 \x01(\t\x12\x13\n\x0b\x65xit_reason\x18\x03 \x01(\t\x12\x0f\n\x07profile\x18\x04 \x01(\t\"8\n\x11\x45ndPromptResponse\x12#\n\x06\x62udget\x18\x01 \x01(\x0b\x32\x13.sidecall.v1.Budget\"\xaa\x01\n\x15\x41ppendMessagesRequest\x12\x17\n\x0f\x63onversation_id\x18\x01 \x01(\t\x12\x18\n\x10\x65xpected_version\x18\x02 \x01(\x03\x12\x10\n\x08provider\x18\x03 \x01(\t\x12\x15\n\rmessages_json\x18\x04 \x03(\t\x12\x0f\n\x07turn_id\x18\x05 \x01(\t\x12\x11\n\tappend_id\x18\x06 \x01(\t\x12\x11\n\tprompt_id\x18\x07 \x01(\t\")\n\x16\x41ppendMessagesResponse\x12\x0f\n\x07version\x18\x01 \x01(\x03\"\x98\x01\n\x17LoadConversationRequest\x12\x17\n\x0f\x63onversation_id\x18\x01 \x01(\t\x12\x14\n\x0c\x66rom_version\x18\x02 \x01(\x03\x12\x1b\n\x13\x63ompact_after_turns\x18\x03 \x01(\x05\x12\x19\n\x11\x63ompact_to_tokens\x18\x04 \x01(\x03\x12\x16\n\x0e\x63ompact_before\x18\x05 \x01(\x03\"\x84\x01\n\x18LoadConversationResponse\x12\x0f\n\x07version\x18\x01 \x01(\x03\x12\x10\n\x08provider\x18\x02 \x01(\t\x12\x15\n\rmessages_json\x18\x03 \x03(\t\x12\x14\n\x0cnext_version\x18\x04 \x01(\x03\x12\x18\n\x10\x63ompacted_before\x18\x05 \x01(\x03\"l\n\x19ResumeConversationRequest\x12\x17\n\x0f\x63onversation_id\x18\x01 \x01(\t\x12\x1b\n\x13\x63ompact_after_turns\x18\x02 \x01(\x05\x12\x19\n\x11\x63ompact_to_tokens\x18\x03 \x01(\x03\"\xda\x01\n\x1aResumeConversationResponse\x12\x0f\n\x07version\x18\x01 \x01(\x03\x12\x10\n\x08provider\x18\x02 \x01(\t\x12\x15\n\rmessages_json\x18\x03 \x03(\t\x12\x14\n\x0cnext_version\x18\x04 \x01(\x03\x12)\n\x07pending\x18\x05 \x03(\x0b\x32\x18.sidecall.v1.PendingCall\x12\x14\n\x0c\x61nswers_json\x18\x06 \x03(\t\x12\x18\n\x10\x63ompacted_before\x18\x07 \x01(\x03\x12\x11\n\tprompt_id\x18\x08 \x01(\t\"\x9d\x01\n\x0bPendingCall\x12\x13\n\x0btool_use_id\x18\x01 \x01(\t\x12\x11\n\ttool_name\x18\x02 \x01(\t\x12\x0f\n\x07turn_id\x18\x03 \x01(\t\x12#\n\x05state\x18\x04 \x01(\x0e\x32\x14.sidecall.v1.Pending\x12\x30\n\x06result\x18\x05 \x01(\x0b\x32 .sidecall.v1.ExecuteToolResponse\"A\n\x18ListConversationsRequest\x12\x11\n\tpage_size\x18\x01 \x01(\x05\x12\x12\n\npage_token\x18\x02 \x01(\t\"m\n\x19ListConversationsResponse\x12\x37\n\rconversations\x18\x01 \x03(\x0b\x32 .sidecall.v1.ConversationSummary\x12\x17\n\x0fnext_page_token\x18\x02 \x01(\t\"\xe4\x01\n\x13\x43onversationSummary\x12\x17\n\x0f\x63onversation_id\x18\x01 \x01(\t\x12\x0f\n\x07version\x18\x02 \x01(\x03\x12\x10\n\x08provider\x18\x03 \x01(\t\x12\r\n\x05\x62ytes\x18\x04 \x01(\x03\x12.\n\nstarted_at\x18\x05 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12.\n\nupdated_at\x18\x06 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x12\n\nopen_calls\x18\x07 \x01(\x05\x12\x0e\n\x06\x64\x61mage\x18\x08 \x01(\t*w\n\x07Pending\x12\x17\n\x13PENDING_UNSPECIFIED\x10\x00\x12\x13\n\x0fPENDING_NOT_RUN\x10\x01\x12\x17\n\x13PENDING_IN_PROGRESS\x10\x02\x12\x10\n\x0cPENDING_DONE\x10\x03\x12\x13\n\x0fPENDING_UNKNOWN\x10\x04\x32\xba\x04\n\x13\x43onversationService\x12P\n\x0bStartPrompt\x12\x1f.sidecall.v1.StartPromptRequest\x1a .sidecall.v1.StartPromptResponse\x12J\n\tEndPrompt\x12\x1d.sidecall.v1.EndPromptRequest\x1a\x1e.sidecall.v1.EndPromptResponse\x12Y\n\x0e\x41ppendMessages\x12\".sidecall.v1.AppendMessagesRequest\x1a#.sidecall.v1.AppendMessagesResponse\x12_\n\x10LoadConversation\x12$.sidecall.v1.LoadConversationRequest\x1a%.sidecall.v1.LoadConversationResponse\x12\x65\n\x12ResumeConversation\x12&.sidecall.v1.ResumeConversationRequest\x1a\'.sidecall.v1.ResumeConversationResponse\x12\x62\n\x11ListConversations\x12%.sidecall.v1.ListConversationsRequest\x1a&.sidecall.v1.ListConversationsResponseB;Z9github.com/sidecall/sidecall/proto/sidecall/v1;sidecallv1b\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n&sidecall/v1/conversation_service.proto\x12\x0bsidecall.v1\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1esidecall/v1/tool_service.proto\"Q\n\x12StartPromptRequest\x12\x17\n\x0f\x63onversation_id\x18\x01 \x01(\t\x12\x11\n\tprompt_id\x18\x02 \x01(\t\x12\x0f\n\x07profile\x18\x03 \x01(\t\":\n\x13StartPromptResponse\x12#\n\x06\x62udget\x18\x01 \x01(\x0b\x32\x13.sidecall.v1.Budget\"d\n\x10\x45ndPromptRequest\x12\x17\n\x0f\x63onversation_id\x18\x01 \x01(\t\x12\x11\n\tprompt_id\x18\x02 \x01(\t\x12\x13\n\x0b\x65xit_reason\x18\x03 \x01(\t\x12\x0f\n\x07profile\x18\x04 \x01(\t\"\x83\x01\n\x11\x45ndPromptResponse\x12#\n\x06\x62udget\x18\x01 \x01(\x0b\x32\x13.sidecall.v1.Budget\x12-\n\x07\x65\x66\x66\x65\x63ts\x18\x02 \x03(\x0b\x32\x1c.sidecall.v1.CommittedEffect\x12\x1a\n\x12\x65\x66\x66\x65\x63ts_incomplete\x18\x03 \x01(\x08\"\xed\x01\n\x0f\x43ommittedEffect\x12\x0f\n\x07turn_id\x18\x01 \x01(\t\x12\x13\n\x0btool_use_id\x18\x02 \x01(\t\x12\x11\n\tprompt_id\x18\x03 \x01(\t\x12\x11\n\ttool_name\x18\x04 \x01(\t\x12/\n\x0b\x66inished_at\x18\x05 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x0f\n\x07unknown\x18\x06 \x01(\x08\x12&\n\x04undo\x18\x07 \x01(\x0b\x32\x18.sidecall.v1.PlannedCall\x12\x14\n\x0cnot_undoable\x18\x08 \x01(\t\x12\x0e\n\x06undone\x18\t \x01(\x08\"w\n\x0bPlannedCall\x12\x11\n\ttool_name\x18\x01 \x01(\t\x12\x16\n\x0e\x61rguments_json\x18\x02 \x01(\t\x12\x17\n\x0f\x63onversation_id\x18\x03 \x01(\t\x12\x0f\n\x07turn_id\x18\x04 \x01(\t\x12\x13\n\x0btool_use_id\x18\x05 \x01(\t\"\xaa\x01\n\x15\x41ppendMessagesRequest\x12\x17\n\x0f\x63onversation_id\x18\x01 \x01(\t\x12\x18\n\x10\x65xpected_version\x18\x02 \x01(\x03\x12\x10\n\x08provider\x18\x03 \x01(\t\x12\x15\n\rmessages_json\x18\x04 \x03(\t\x12\x0f\n\x07turn_id\x18\x05 \x01(\t\x12\x11\n\tappend_id\x18\x06 \x01(\t\x12\x11\n\tprompt_id\x18\x07 \x01(\t\")\n\x16\x41ppendMessagesResponse\x12\x0f\n\x07version\x18\x01 \x01(\x03\"\x98\x01\n\x17LoadConversationRequest\x12\x17\n\x0f\x63onversation_id\x18\x01 \x01(\t\x12\x14\n\x0c\x66rom_version\x18\x02 \x01(\x03\x12\x1b\n\x13\x63ompact_after_turns\x18\x03 \x01(\x05\x12\x19\n\x11\x63ompact_to_tokens\x18\x04 \x01(\x03\x12\x16\n\x0e\x63ompact_before\x18\x05 \x01(\x03\"\x84\x01\n\x18LoadConversationResponse\x12\x0f\n\x07version\x18\x01 \x01(\x03\x12\x10\n\x08provider\x18\x02 \x01(\t\x12\x15\n\rmessages_json\x18\x03 \x03(\t\x12\x14\n\x0cnext_version\x18\x04 \x01(\x03\x12\x18\n\x10\x63ompacted_before\x18\x05 \x01(\x03\"l\n\x19ResumeConversationRequest\x12\x17\n\x0f\x63onversation_id\x18\x01 \x01(\t\x12\x1b\n\x13\x63ompact_after_turns\x18\x02 \x01(\x05\x12\x19\n\x11\x63ompact_to_tokens\x18\x03 \x01(\x03\"\xda\x01\n\x1aResumeConversationResponse\x12\x0f\n\x07version\x18\x01 \x01(\x03\x12\x10\n\x08provider\x18\x02 \x01(\t\x12\x15\n\rmessages_json\x18\x03 \x03(\t\x12\x14\n\x0cnext_version\x18\x04 \x01(\x03\x12)\n\x07pending\x18\x05 \x03(\x0b\x32\x18.sidecall.v1.PendingCall\x12\x14\n\x0c\x61nswers_json\x18\x06 \x03(\t\x12\x18\n\x10\x63ompacted_before\x18\x07 \x01(\x03\x12\x11\n\tprompt_id\x18\x08 \x01(\t\"\x9d\x01\n\x0bPendingCall\x12\x13\n\x0btool_use_id\x18\x01 \x01(\t\x12\x11\n\ttool_name\x18\x02 \x01(\t\x12\x0f\n\x07turn_id\x18\x03 \x01(\t\x12#\n\x05state\x18\x04 \x01(\x0e\x32\x14.sidecall.v1.Pending\x12\x30\n\x06result\x18\x05 \x01(\x0b\x32 .sidecall.v1.ExecuteToolResponse\"A\n\x18ListConversationsRequest\x12\x11\n\tpage_size\x18\x01 \x01(\x05\x12\x12\n\npage_token\x18\x02 \x01(\t\"m\n\x19ListConversationsResponse\x12\x37\n\rconversations\x18\x01 \x03(\x0b\x32 .sidecall.v1.ConversationSummary\x12\x17\n\x0fnext_page_token\x18\x02 \x01(\t\"\xe4\x01\n\x13\x43onversationSummary\x12\x17\n\x0f\x63onversation_id\x18\x01 \x01(\t\x12\x0f\n\x07version\x18\x02 \x01(\x03\x12\x10\n\x08provider\x18\x03 \x01(\t\x12\r\n\x05\x62ytes\x18\x04 \x01(\x03\x12.\n\nstarted_at\x18\x05 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12.\n\nupdated_at\x18\x06 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x12\n\nopen_calls\x18\x07 \x01(\x05\x12\x0e\n\x06\x64\x61mage\x18\x08 \x01(\t*w\n\x07Pending\x12\x17\n\x13PENDING_UNSPECIFIED\x10\x00\x12\x13\n\x0fPENDING_NOT_RUN\x10\x01\x12\x17\n\x13PENDING_IN_PROGRESS\x10\x02\x12\x10\n\x0cPENDING_DONE\x10\x03\x12\x13\n\x0fPENDING_UNKNOWN\x10\x04\x32\xba\x04\n\x13\x43onversationService\x12P\n\x0bStartPrompt\x12\x1f.sidecall.v1.StartPromptRequest\x1a .sidecall.v1.StartPromptResponse\x12J\n\tEndPrompt\x12\x1d.sidecall.v1.EndPromptRequest\x1a\x1e.sidecall.v1.EndPromptResponse\x12Y\n\x0e\x41ppendMessages\x12\".sidecall.v1.AppendMessagesRequest\x1a#.sidecall.v1.AppendMessagesResponse\x12_\n\x10LoadConversation\x12$.sidecall.v1.LoadConversationRequest\x1a%.sidecall.v1.LoadConversationResponse\x12\x65\n\x12ResumeConversation\x12&.sidecall.v1.ResumeConversationRequest\x1a\'.sidecall.v1.ResumeConversationResponse\x12\x62\n\x11ListConversations\x12%.sidecall.v1.ListConversationsRequest\x1a&.sidecall.v1.ListConversationsResponseB;Z9github.com/sidecall/sidecall/proto/sidecall/v1;sidecallv1b\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -34,36 +34,40 @@ _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'sidecall.v1.conversation_se
 if not _descriptor._USE_C_DESCRIPTORS:
   _globals['DESCRIPTOR']._loaded_options = None
   _globals['DESCRIPTOR']._serialized_options = b'Z9github.com/sidecall/sidecall/proto/sidecall/v1;sidecallv1'
-  _globals['_PENDING']._serialized_start=1829
-  _globals['_PENDING']._serialized_end=1948
+  _globals['_PENDING']._serialized_start=2266
+  _globals['_PENDING']._serialized_end=2385
   _globals['_STARTPROMPTREQUEST']._serialized_start=120
   _globals['_STARTPROMPTREQUEST']._serialized_end=201
   _globals['_STARTPROMPTRESPONSE']._serialized_start=203
   _globals['_STARTPROMPTRESPONSE']._serialized_end=261
   _globals['_ENDPROMPTREQUEST']._serialized_start=263
   _globals['_ENDPROMPTREQUEST']._serialized_end=363
-  _globals['_ENDPROMPTRESPONSE']._serialized_start=365
-  _globals['_ENDPROMPTRESPONSE']._serialized_end=421
-  _globals['_APPENDMESSAGESREQUEST']._serialized_start=424
-  _globals['_APPENDMESSAGESREQUEST']._serialized_end=594
-  _globals['_APPENDMESSAGESRESPONSE']._serialized_start=596
-  _globals['_APPENDMESSAGESRESPONSE']._serialized_end=637
-  _globals['_LOADCONVERSATIONREQUEST']._serialized_start=640
-  _globals['_LOADCONVERSATIONREQUEST']._serialized_end=792
-  _globals['_LOADCONVERSATIONRESPONSE']._serialized_start=795
-  _globals['_LOADCONVERSATIONRESPONSE']._serialized_end=927
-  _globals['_RESUMECONVERSATIONREQUEST']._serialized_start=929
-  _globals['_RESUMECONVERSATIONREQUEST']._serialized_end=1037
-  _globals['_RESUMECONVERSATIONRESPONSE']._serialized_start=1040
-  _globals['_RESUMECONVERSATIONRESPONSE']._serialized_end=1258
-  _globals['_PENDINGCALL']._serialized_start=1261
-  _globals['_PENDINGCALL']._serialized_end=1418
-  _globals['_LISTCONVERSATIONSREQUEST']._serialized_start=1420
-  _globals['_LISTCONVERSATIONSREQUEST']._serialized_end=1485
-  _globals['_LISTCONVERSATIONSRESPONSE']._serialized_start=1487
-  _globals['_LISTCONVERSATIONSRESPONSE']._serialized_end=1596
-  _globals['_CONVERSATIONSUMMARY']._serialized_start=1599
-  _globals['_CONVERSATIONSUMMARY']._serialized_end=1827
-  _globals['_CONVERSATIONSERVICE']._serialized_start=1951
-  _globals['_CONVERSATIONSERVICE']._serialized_end=2521
+  _globals['_ENDPROMPTRESPONSE']._serialized_start=366
+  _globals['_ENDPROMPTRESPONSE']._serialized_end=497
+  _globals['_COMMITTEDEFFECT']._serialized_start=500
+  _globals['_COMMITTEDEFFECT']._serialized_end=737
+  _globals['_PLANNEDCALL']._serialized_start=739
+  _globals['_PLANNEDCALL']._serialized_end=858
+  _globals['_APPENDMESSAGESREQUEST']._serialized_start=861
+  _globals['_APPENDMESSAGESREQUEST']._serialized_end=1031
+  _globals['_APPENDMESSAGESRESPONSE']._serialized_start=1033
+  _globals['_APPENDMESSAGESRESPONSE']._serialized_end=1074
+  _globals['_LOADCONVERSATIONREQUEST']._serialized_start=1077
+  _globals['_LOADCONVERSATIONREQUEST']._serialized_end=1229
+  _globals['_LOADCONVERSATIONRESPONSE']._serialized_start=1232
+  _globals['_LOADCONVERSATIONRESPONSE']._serialized_end=1364
+  _globals['_RESUMECONVERSATIONREQUEST']._serialized_start=1366
+  _globals['_RESUMECONVERSATIONREQUEST']._serialized_end=1474
+  _globals['_RESUMECONVERSATIONRESPONSE']._serialized_start=1477
+  _globals['_RESUMECONVERSATIONRESPONSE']._serialized_end=1695
+  _globals['_PENDINGCALL']._serialized_start=1698
+  _globals['_PENDINGCALL']._serialized_end=1855
+  _globals['_LISTCONVERSATIONSREQUEST']._serialized_start=1857
+  _globals['_LISTCONVERSATIONSREQUEST']._serialized_end=1922
+  _globals['_LISTCONVERSATIONSRESPONSE']._serialized_start=1924
+  _globals['_LISTCONVERSATIONSRESPONSE']._serialized_end=2033
+  _globals['_CONVERSATIONSUMMARY']._serialized_start=2036
+  _globals['_CONVERSATIONSUMMARY']._serialized_end=2264
+  _globals['_CONVERSATIONSERVICE']._serialized_start=2388
+  _globals['_CONVERSATIONSERVICE']._serialized_end=2958
 # @@protoc_insertion_point(module_scope)

@@ -53,10 +53,50 @@ class EndPromptRequest(_message.Message):
     def __init__(self, conversation_id: _Optional[str] = ..., prompt_id: _Optional[str] = ..., exit_reason: _Optional[str] = ..., profile: _Optional[str] = ...) -> None: ...
 
 class EndPromptResponse(_message.Message):
-    __slots__ = ("budget",)
+    __slots__ = ("budget", "effects", "effects_incomplete")
     BUDGET_FIELD_NUMBER: _ClassVar[int]
+    EFFECTS_FIELD_NUMBER: _ClassVar[int]
+    EFFECTS_INCOMPLETE_FIELD_NUMBER: _ClassVar[int]
     budget: _tool_service_pb2.Budget
-    def __init__(self, budget: _Optional[_Union[_tool_service_pb2.Budget, _Mapping]] = ...) -> None: ...
+    effects: _containers.RepeatedCompositeFieldContainer[CommittedEffect]
+    effects_incomplete: bool
+    def __init__(self, budget: _Optional[_Union[_tool_service_pb2.Budget, _Mapping]] = ..., effects: _Optional[_Iterable[_Union[CommittedEffect, _Mapping]]] = ..., effects_incomplete: _Optional[bool] = ...) -> None: ...
+
+class CommittedEffect(_message.Message):
+    __slots__ = ("turn_id", "tool_use_id", "prompt_id", "tool_name", "finished_at", "unknown", "undo", "not_undoable", "undone")
+    TURN_ID_FIELD_NUMBER: _ClassVar[int]
+    TOOL_USE_ID_FIELD_NUMBER: _ClassVar[int]
+    PROMPT_ID_FIELD_NUMBER: _ClassVar[int]
+    TOOL_NAME_FIELD_NUMBER: _ClassVar[int]
+    FINISHED_AT_FIELD_NUMBER: _ClassVar[int]
+    UNKNOWN_FIELD_NUMBER: _ClassVar[int]
+    UNDO_FIELD_NUMBER: _ClassVar[int]
+    NOT_UNDOABLE_FIELD_NUMBER: _ClassVar[int]
+    UNDONE_FIELD_NUMBER: _ClassVar[int]
+    turn_id: str
+    tool_use_id: str
+    prompt_id: str
+    tool_name: str
+    finished_at: _timestamp_pb2.Timestamp
+    unknown: bool
+    undo: PlannedCall
+    not_undoable: str
+    undone: bool
+    def __init__(self, turn_id: _Optional[str] = ..., tool_use_id: _Optional[str] = ..., prompt_id: _Optional[str] = ..., tool_name: _Optional[str] = ..., finished_at: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., unknown: _Optional[bool] = ..., undo: _Optional[_Union[PlannedCall, _Mapping]] = ..., not_undoable: _Optional[str] = ..., undone: _Optional[bool] = ...) -> None: ...
+
+class PlannedCall(_message.Message):
+    __slots__ = ("tool_name", "arguments_json", "conversation_id", "turn_id", "tool_use_id")
+    TOOL_NAME_FIELD_NUMBER: _ClassVar[int]
+    ARGUMENTS_JSON_FIELD_NUMBER: _ClassVar[int]
+    CONVERSATION_ID_FIELD_NUMBER: _ClassVar[int]
+    TURN_ID_FIELD_NUMBER: _ClassVar[int]
+    TOOL_USE_ID_FIELD_NUMBER: _ClassVar[int]
+    tool_name: str
+    arguments_json: str
+    conversation_id: str
+    turn_id: str
+    tool_use_id: str
+    def __init__(self, tool_name: _Optional[str] = ..., arguments_json: _Optional[str] = ..., conversation_id: _Optional[str] = ..., turn_id: _Optional[str] = ..., tool_use_id: _Optional[str] = ...) -> None: ...
 
 class AppendMessagesRequest(_message.Message):
     __slots__ = ("conversation_id", "expected_version", "provider", "messages_json", "turn_id", "append_id", "prompt_id")

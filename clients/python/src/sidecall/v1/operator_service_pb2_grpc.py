@@ -27,8 +27,8 @@ if _version_not_supported:
 
 class OperatorServiceStub:
     """OperatorService is for people, and programs of theirs, who look after a
-    sidecar: it settles calls of which nobody knows whether they ran, and allows or denies
-    those of which a person is asked. An agent's
+    sidecar: it settles calls of which nobody knows whether they ran, allows or denies those of
+    which a person is asked, and shows what went wrong in a conversation. An agent's
     loop never calls it, and cannot: it has a socket of its own (the setting
     operator), and is not served where agents connect, which is PERMISSION_DENIED
     there. Who may open that socket may resolve and approve, and is named in the record by the
@@ -40,7 +40,8 @@ class OperatorServiceStub:
     ListHeld then list those of all tenants.
 
     INVALID_ARGUMENT    the request is not a possible one
-    NOT_FOUND           there is no record of such a call
+    NOT_FOUND           there is no record of such a call, or nothing of such a
+    conversation
     FAILED_PRECONDITION the call is not unknown, or not held, or not the one that was looked
     at; the message says what it is now and what to do
     ABORTED             the call has changed in this moment, and is unknown
@@ -70,10 +71,30 @@ class OperatorServiceStub:
                 request_serializer=sidecall_dot_v1_dot_operator__service__pb2.FindExecutionsRequest.SerializeToString,
                 response_deserializer=sidecall_dot_v1_dot_operator__service__pb2.FindExecutionsResponse.FromString,
                 _registered_method=True)
+        self.PlanUndo = channel.unary_unary(
+                '/sidecall.v1.OperatorService/PlanUndo',
+                request_serializer=sidecall_dot_v1_dot_operator__service__pb2.PlanUndoRequest.SerializeToString,
+                response_deserializer=sidecall_dot_v1_dot_operator__service__pb2.PlanUndoResponse.FromString,
+                _registered_method=True)
+        self.GetOverview = channel.unary_unary(
+                '/sidecall.v1.OperatorService/GetOverview',
+                request_serializer=sidecall_dot_v1_dot_operator__service__pb2.GetOverviewRequest.SerializeToString,
+                response_deserializer=sidecall_dot_v1_dot_operator__service__pb2.GetOverviewResponse.FromString,
+                _registered_method=True)
         self.VerifyExecution = channel.unary_unary(
                 '/sidecall.v1.OperatorService/VerifyExecution',
                 request_serializer=sidecall_dot_v1_dot_operator__service__pb2.VerifyExecutionRequest.SerializeToString,
                 response_deserializer=sidecall_dot_v1_dot_operator__service__pb2.VerifyExecutionResponse.FromString,
+                _registered_method=True)
+        self.ShowConversation = channel.unary_unary(
+                '/sidecall.v1.OperatorService/ShowConversation',
+                request_serializer=sidecall_dot_v1_dot_operator__service__pb2.ShowConversationRequest.SerializeToString,
+                response_deserializer=sidecall_dot_v1_dot_operator__service__pb2.ShowConversationResponse.FromString,
+                _registered_method=True)
+        self.AuditConversations = channel.unary_unary(
+                '/sidecall.v1.OperatorService/AuditConversations',
+                request_serializer=sidecall_dot_v1_dot_operator__service__pb2.AuditConversationsRequest.SerializeToString,
+                response_deserializer=sidecall_dot_v1_dot_operator__service__pb2.AuditConversationsResponse.FromString,
                 _registered_method=True)
         self.ListHeld = channel.unary_unary(
                 '/sidecall.v1.OperatorService/ListHeld',
@@ -94,8 +115,8 @@ class OperatorServiceStub:
 
 class OperatorServiceServicer:
     """OperatorService is for people, and programs of theirs, who look after a
-    sidecar: it settles calls of which nobody knows whether they ran, and allows or denies
-    those of which a person is asked. An agent's
+    sidecar: it settles calls of which nobody knows whether they ran, allows or denies those of
+    which a person is asked, and shows what went wrong in a conversation. An agent's
     loop never calls it, and cannot: it has a socket of its own (the setting
     operator), and is not served where agents connect, which is PERMISSION_DENIED
     there. Who may open that socket may resolve and approve, and is named in the record by the
@@ -107,7 +128,8 @@ class OperatorServiceServicer:
     ListHeld then list those of all tenants.
 
     INVALID_ARGUMENT    the request is not a possible one
-    NOT_FOUND           there is no record of such a call
+    NOT_FOUND           there is no record of such a call, or nothing of such a
+    conversation
     FAILED_PRECONDITION the call is not unknown, or not held, or not the one that was looked
     at; the message says what it is now and what to do
     ABORTED             the call has changed in this moment, and is unknown
@@ -144,9 +166,47 @@ class OperatorServiceServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def PlanUndo(self, request, context):
+        """PlanUndo lists what has happened in a conversation, the latest first, and for each effect
+        the call that undoes it where its tool says how (compensate_with). It undoes nothing.
+
+        NOT_FOUND           no call of the conversation is known, or none has this id
+        FAILED_PRECONDITION the call that is named is of unknown outcome, or has not run
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def GetOverview(self, request, context):
+        """GetOverview tells how the tools of this sidecar are, and the numbers that say whether its
+        agents are well, all since it was started.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
     def VerifyExecution(self, request, context):
         """VerifyExecution asks the tool's configured verification what became of an
         unknown call, and settles it so if asked to.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def ShowConversation(self, request, context):
+        """ShowConversation tells a conversation as it went: what the user asked for, what
+        the model said and called, what it was told, and what it did then; and which is
+        the first error that was not recovered from. It reads the messages that
+        AppendMessages keeps and the records of the calls. Without messages it tells the
+        calls alone.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def AuditConversations(self, request, context):
+        """AuditConversations counts what became of errors in a random sample of the
+        conversations that AppendMessages keeps.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -196,10 +256,30 @@ def add_OperatorServiceServicer_to_server(servicer, server):
                     request_deserializer=sidecall_dot_v1_dot_operator__service__pb2.FindExecutionsRequest.FromString,
                     response_serializer=sidecall_dot_v1_dot_operator__service__pb2.FindExecutionsResponse.SerializeToString,
             ),
+            'PlanUndo': grpc.unary_unary_rpc_method_handler(
+                    servicer.PlanUndo,
+                    request_deserializer=sidecall_dot_v1_dot_operator__service__pb2.PlanUndoRequest.FromString,
+                    response_serializer=sidecall_dot_v1_dot_operator__service__pb2.PlanUndoResponse.SerializeToString,
+            ),
+            'GetOverview': grpc.unary_unary_rpc_method_handler(
+                    servicer.GetOverview,
+                    request_deserializer=sidecall_dot_v1_dot_operator__service__pb2.GetOverviewRequest.FromString,
+                    response_serializer=sidecall_dot_v1_dot_operator__service__pb2.GetOverviewResponse.SerializeToString,
+            ),
             'VerifyExecution': grpc.unary_unary_rpc_method_handler(
                     servicer.VerifyExecution,
                     request_deserializer=sidecall_dot_v1_dot_operator__service__pb2.VerifyExecutionRequest.FromString,
                     response_serializer=sidecall_dot_v1_dot_operator__service__pb2.VerifyExecutionResponse.SerializeToString,
+            ),
+            'ShowConversation': grpc.unary_unary_rpc_method_handler(
+                    servicer.ShowConversation,
+                    request_deserializer=sidecall_dot_v1_dot_operator__service__pb2.ShowConversationRequest.FromString,
+                    response_serializer=sidecall_dot_v1_dot_operator__service__pb2.ShowConversationResponse.SerializeToString,
+            ),
+            'AuditConversations': grpc.unary_unary_rpc_method_handler(
+                    servicer.AuditConversations,
+                    request_deserializer=sidecall_dot_v1_dot_operator__service__pb2.AuditConversationsRequest.FromString,
+                    response_serializer=sidecall_dot_v1_dot_operator__service__pb2.AuditConversationsResponse.SerializeToString,
             ),
             'ListHeld': grpc.unary_unary_rpc_method_handler(
                     servicer.ListHeld,
@@ -226,8 +306,8 @@ def add_OperatorServiceServicer_to_server(servicer, server):
  # This class is part of an EXPERIMENTAL API.
 class OperatorService:
     """OperatorService is for people, and programs of theirs, who look after a
-    sidecar: it settles calls of which nobody knows whether they ran, and allows or denies
-    those of which a person is asked. An agent's
+    sidecar: it settles calls of which nobody knows whether they ran, allows or denies those of
+    which a person is asked, and shows what went wrong in a conversation. An agent's
     loop never calls it, and cannot: it has a socket of its own (the setting
     operator), and is not served where agents connect, which is PERMISSION_DENIED
     there. Who may open that socket may resolve and approve, and is named in the record by the
@@ -239,7 +319,8 @@ class OperatorService:
     ListHeld then list those of all tenants.
 
     INVALID_ARGUMENT    the request is not a possible one
-    NOT_FOUND           there is no record of such a call
+    NOT_FOUND           there is no record of such a call, or nothing of such a
+    conversation
     FAILED_PRECONDITION the call is not unknown, or not held, or not the one that was looked
     at; the message says what it is now and what to do
     ABORTED             the call has changed in this moment, and is unknown
@@ -330,6 +411,60 @@ class OperatorService:
             _registered_method=True)
 
     @staticmethod
+    def PlanUndo(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/sidecall.v1.OperatorService/PlanUndo',
+            sidecall_dot_v1_dot_operator__service__pb2.PlanUndoRequest.SerializeToString,
+            sidecall_dot_v1_dot_operator__service__pb2.PlanUndoResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def GetOverview(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/sidecall.v1.OperatorService/GetOverview',
+            sidecall_dot_v1_dot_operator__service__pb2.GetOverviewRequest.SerializeToString,
+            sidecall_dot_v1_dot_operator__service__pb2.GetOverviewResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
     def VerifyExecution(request,
             target,
             options=(),
@@ -346,6 +481,60 @@ class OperatorService:
             '/sidecall.v1.OperatorService/VerifyExecution',
             sidecall_dot_v1_dot_operator__service__pb2.VerifyExecutionRequest.SerializeToString,
             sidecall_dot_v1_dot_operator__service__pb2.VerifyExecutionResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ShowConversation(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/sidecall.v1.OperatorService/ShowConversation',
+            sidecall_dot_v1_dot_operator__service__pb2.ShowConversationRequest.SerializeToString,
+            sidecall_dot_v1_dot_operator__service__pb2.ShowConversationResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def AuditConversations(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/sidecall.v1.OperatorService/AuditConversations',
+            sidecall_dot_v1_dot_operator__service__pb2.AuditConversationsRequest.SerializeToString,
+            sidecall_dot_v1_dot_operator__service__pb2.AuditConversationsResponse.FromString,
             options,
             channel_credentials,
             insecure,

@@ -1,0 +1,315 @@
+package call_test
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	"github.com/sidecall/sidecall/internal/backend"
+	"github.com/sidecall/sidecall/internal/call"
+	"github.com/sidecall/sidecall/internal/catalog"
+	"github.com/sidecall/sidecall/internal/interpret"
+	"github.com/sidecall/sidecall/internal/redact"
+	"github.com/sidecall/sidecall/internal/rules/history/failures"
+	"github.com/sidecall/sidecall/internal/tool"
+	sidecallv1 "github.com/sidecall/sidecall/proto/sidecall/v1"
+	"github.com/sidecall/sidecall/test/testkit/calltest"
+)
+
+func order(id, toolName, orderID string) *sidecallv1.ExecuteToolRequest {
+	req := calltest.Request(id, toolName)
+	req.ArgumentsJson = fmt.Sprintf(`{"order_id":%q,"cents":500}`, orderID)
+	return req
+}
+
+func find(t *testing.T, s *calltest.Sidecar, req *sidecallv1.FindExecutionsRequest) *sidecallv1.FindExecutionsResponse {
+	t.Helper()
+	res, err := operator(s).FindExecutions(t.Context(), req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return res
+}
+
+func byOrderID(id string) *sidecallv1.FindExecutionsRequest {
+	return &sidecallv1.FindExecutionsRequest{Key: "order_id", Value: id}
+}
+
+// The question of the night, for all that a call can have come to.
+func TestDidItRun(t *testing.T) {
+	running, release := make(chan struct{}), make(chan struct{})
+	slow := &calltest.Backend{Do: func(context.Context, backend.Invocation) (backend.Reply, *tool.Failure) {
+		close(running)
+		<-release
+		return backend.Reply{Text: []byte("slow")}, nil
+	}}
+	s := calltest.New(t,
+		calltest.NewRoute(t, "refund", tool.NonIdempotent, calltest.Answers("refunded r-1")),
+		calltest.NewRoute(t, "lose", tool.NonIdempotent, calltest.Fails(calltest.Always, calltest.CutOff), func(r *catalog.Route) { r.Tool.Policy.VerifyWith = "get_order" }),
+		calltest.NewRoute(t, "miss", tool.NonIdempotent, calltest.Fails(calltest.Always, calltest.NotFound)),
+		calltest.NewRoute(t, "reach", tool.NonIdempotent, calltest.Fails(calltest.Always, calltest.Refused)),
+		calltest.NewRoute(t, "put", tool.Idempotent, calltest.Fails(calltest.Always, calltest.CutOff)),
+		calltest.NewRoute(t, "slow", tool.NonIdempotent, slow))
+	for i, name := range []string{"refund", "lose", "miss", "reach", "put"} {
+		s.Call(order(fmt.Sprint("toolu_", i), name, "A-"+name))
+	}
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		s.Call(order("toolu_slow", "slow", "A-slow"))
+	}()
+	<-running
+	for _, c := range []struct {
+		order   string
+		verdict sidecallv1.Verdict
+		words   []string // of explanation and advice
+	}{
+		{"A-refund", sidecallv1.Verdict_VERDICT_RAN, []string{"it ended in a result", "Under another id it would run again"}},
+		{"A-lose", sidecallv1.Verdict_VERDICT_UNKNOWN, []string{"nobody knows", "Call get_order", "sidecall resolve"}},
+		{"A-miss", sidecallv1.Verdict_VERDICT_RAN, []string{"NOT_FOUND"}},
+		{"A-reach", sidecallv1.Verdict_VERDICT_NOT_RUN, []string{"nothing of it has had an effect", "safe to send again with the same ids"}},
+		{"A-put", sidecallv1.Verdict_VERDICT_UNKNOWN, []string{"may be repeated", "repeated safely"}},
+		{"A-slow", sidecallv1.Verdict_VERDICT_RUNNING, []string{"right now", "Wait"}},
+	} {
+		found := find(t, s, byOrderID(c.order)).GetExecutions()
+		if len(found) != 1 || found[0].GetVerdict() != c.verdict {
+			t.Errorf("%s: %v, want one that is %v", c.order, found, c.verdict)
+			continue
+		}
+		said := found[0].GetExplanation() + " " + found[0].GetAdvice()
+		if !slices.ContainsFunc(c.words, func(word string) bool { return strings.Contains(said, word) }) {
+			t.Errorf("%s: it is said %q, want %q", c.order, said, c.words)
+		}
+	}
+	close(release)
+	<-ended
+	if never := find(t, s, byOrderID("A-9")); len(never.GetExecutions()) != 0 || never.GetRememberedSince() == nil || len(never.GetSearchKeys()) != 0 {
+		t.Errorf("of what never was: %v", never)
+	}
+}
+
+// Each call is found by all that is known of it, and what else is said narrows that.
+func TestFoundBy(t *testing.T) {
+	s := calltest.New(t,
+		calltest.NewRoute(t, "refund", tool.NonIdempotent, calltest.Answers("ok")),
+		calltest.NewRoute(t, "get_order", tool.ReadOnly, calltest.Answers("ok")))
+	first, second, third := order("call_0", "refund", "A-1"), order("call_0", "get_order", "A-1"), order("call_1", "refund", "A-1")
+	first.Labels, second.TurnId, third.ConversationId = map[string]string{"user": "u-9"}, "t2", "c2"
+	for _, req := range []*sidecallv1.ExecuteToolRequest{first, second, third} {
+		if res := s.Call(req); res.GetIsError() {
+			t.Fatal(res)
+		}
+	}
+	if res := s.Execute(t.Context(), call.NewRequest("other", order("call_0", "refund", "A-1"))); res.GetIsError() {
+		t.Fatal(res)
+	}
+	for name, c := range map[string]struct {
+		req  *sidecallv1.FindExecutionsRequest
+		want string
+	}{
+		"an argument":       {byOrderID("A-1"), "c2/t1/call_1 c1/t2/call_0 c1/t1/call_0"},
+		"a number":          {&sidecallv1.FindExecutionsRequest{Key: "cents", Value: "500"}, ""}, // no search key
+		"its tool":          {&sidecallv1.FindExecutionsRequest{Key: "order_id", Value: "A-1", ToolName: "get_order"}, "c1/t2/call_0"},
+		"its conversation":  {&sidecallv1.FindExecutionsRequest{Key: "order_id", Value: "A-1", ConversationId: "c2"}, "c2/t1/call_1"},
+		"an id":             {&sidecallv1.FindExecutionsRequest{ToolUseId: "call_0"}, "c1/t2/call_0 c1/t1/call_0"},
+		"a label":           {&sidecallv1.FindExecutionsRequest{Label: "user", LabelValue: "u-9"}, "c1/t1/call_0"},
+		"a conversation":    {&sidecallv1.FindExecutionsRequest{ConversationId: "c1"}, "c1/t2/call_0 c1/t1/call_0"},
+		"since":             {&sidecallv1.FindExecutionsRequest{ConversationId: "c1", Since: timestamppb.New(time.Now().Add(time.Hour))}, ""},
+		"one of a page":     {&sidecallv1.FindExecutionsRequest{ConversationId: "c1", PageSize: 1}, "c1/t2/call_0"},
+		"a key that is not": {&sidecallv1.FindExecutionsRequest{Key: "order", Value: "A-1"}, ""},
+	} {
+		res := find(t, s, c.req)
+		var got []string
+		for _, one := range res.GetExecutions() {
+			got = append(got, one.GetConversationId()+"/"+one.GetTurnId()+"/"+one.GetToolUseId())
+		}
+		if strings.Join(got, " ") != c.want {
+			t.Errorf("%s: found %q, want %q", name, got, c.want)
+		}
+		if indexed := name != "a number" && name != "a key that is not"; indexed == (len(res.GetSearchKeys()) > 0) {
+			t.Errorf("%s: search keys %q", name, res.GetSearchKeys())
+		}
+	}
+	page := find(t, s, &sidecallv1.FindExecutionsRequest{ConversationId: "c1", PageSize: 1})
+	next := find(t, s, &sidecallv1.FindExecutionsRequest{ConversationId: "c1", PageSize: 1, PageToken: page.GetNextPageToken()})
+	if len(next.GetExecutions()) != 1 || next.GetExecutions()[0].GetTurnId() != "t1" {
+		t.Errorf("the second page is %v", next)
+	}
+}
+
+func TestWrongSearches(t *testing.T) {
+	s := calltest.New(t)
+	for _, c := range []struct {
+		req  *sidecallv1.FindExecutionsRequest
+		want string
+	}{
+		{&sidecallv1.FindExecutionsRequest{}, "key: nothing is named"},
+		{&sidecallv1.FindExecutionsRequest{Value: "A-1"}, "value: needs key"},
+		{&sidecallv1.FindExecutionsRequest{Key: "order_id"}, "value: is required"},
+		{&sidecallv1.FindExecutionsRequest{LabelValue: "u"}, "label_value: needs label"},
+		{&sidecallv1.FindExecutionsRequest{Key: "order_id", Value: "A-1", ToolUseId: "x"}, "one of them"},
+		{&sidecallv1.FindExecutionsRequest{ToolUseId: "x", PageSize: 1001}, "page_size: 1001"},
+		{&sidecallv1.FindExecutionsRequest{ToolUseId: "x", PageSize: -1}, "page_size: -1"},
+		{&sidecallv1.FindExecutionsRequest{ToolUseId: "x", PageToken: "!"}, "page_token"},
+	} {
+		_, err := operator(s).FindExecutions(t.Context(), c.req)
+		wantStatus(t, err, codes.InvalidArgument, c.want)
+	}
+}
+
+// What is kept of a call for people: what was sent but for what is sensitive, what the upstream
+// calls it, how often it was replayed.
+func TestTheEvidenceOfACall(t *testing.T) {
+	b := &calltest.Backend{Do: func(context.Context, backend.Invocation) (backend.Reply, *tool.Failure) {
+		return backend.Reply{Text: []byte("ok"), Header: map[string]string{"x-request-id": "up-1\x1b[2J"}}, nil
+	}}
+	s := calltest.New(t, calltest.NewRoute(t, "pay", tool.Keyed, b, func(r *catalog.Route) {
+		r.Tool.InputSchema = json.RawMessage(`{"type":"object","properties":{"order_id":{"type":"string"},"pin":{"type":"string","writeOnly":true},"note":{"type":"string"}}}`)
+		r.Secrets = redact.New("s3cr3t-token")
+		var err error
+		if r.Search, err = failures.NewTargeting([]string{"pin"}, nil, nil); err != nil {
+			t.Fatal(err)
+		}
+	}))
+	route, _ := s.Catalog.Snapshot().Lookup("pay")
+	targeting, err := failures.NewTargeting([]string{"pin"}, nil, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	route.Search = targeting
+	req := calltest.Request("toolu_1", "pay")
+	req.PromptId, req.Labels = "p1", map[string]string{"user": "u-9"}
+	req.ArgumentsJson = `{"pin":"4711","order_id":"A-1","note":"with s3cr3t-token"}`
+	for range 3 {
+		if res := s.Call(req); res.GetIsError() {
+			t.Fatal(res)
+		}
+	}
+	found := find(t, s, &sidecallv1.FindExecutionsRequest{Key: "pin", Value: "4711"}).GetExecutions()
+	if len(found) != 1 {
+		t.Fatalf("found %v", found)
+	}
+	details := found[0].GetDetails()
+	if got, want := details.GetArgumentsJson(), `{"note":"with (redacted)","order_id":"A-1","pin":"(redacted)"}`; got != want || details.GetArgumentsCut() {
+		t.Errorf("sent %s, want %s", got, want)
+	}
+	if details.GetPromptId() != "p1" || details.GetLabels()["user"] != "u-9" || details.GetUpstreamId() != "up-1" {
+		t.Errorf("details %v", details)
+	}
+	if found[0].GetIdempotencyKey() == "" || found[0].GetReplays() != 2 || found[0].GetExecution().GetResult().GetContent() != "ok" || found[0].GetExecution().GetOwner() == "" {
+		t.Errorf("evidence %v", found[0])
+	}
+
+	long := calltest.Request("toolu_2", "pay")
+	long.ArgumentsJson = `{"note":"` + strings.Repeat("é", 4000) + `"}`
+	s.Call(long)
+	if details := find(t, s, &sidecallv1.FindExecutionsRequest{ToolUseId: "toolu_2"}).GetExecutions()[0].GetDetails(); !details.GetArgumentsCut() || len(details.GetArgumentsJson()) > 4<<10 {
+		t.Errorf("of long arguments %d bytes are kept", len(details.GetArgumentsJson()))
+	}
+	s.Limit(func(l *catalog.Limits) { l.KeepArguments = false })
+	s.Call(calltest.Request("toolu_3", "pay"))
+	if details := find(t, s, &sidecallv1.FindExecutionsRequest{ToolUseId: "toolu_3"}).GetExecutions()[0].GetDetails(); details.GetArgumentsJson() != "" {
+		t.Errorf("with keep_arguments: none %v is kept", details)
+	}
+}
+
+// Whoever asks for a call without its turn is told which turn it has.
+func TestACallIsLookedUpInAnotherTurn(t *testing.T) {
+	s := calltest.New(t, calltest.NewRoute(t, "refund", tool.NonIdempotent, calltest.Answers("ok")))
+	s.Call(calltest.Request("toolu_1", "refund"))
+	_, err := service(s).GetExecution(t.Context(), &sidecallv1.GetExecutionRequest{ConversationId: "c1", ToolUseId: "toolu_1"})
+	wantStatus(t, err, codes.NotFound, `turn_id "t1"`, "is done")
+	_, err = service(s).GetExecution(t.Context(), &sidecallv1.GetExecutionRequest{ConversationId: "c2", ToolUseId: "toolu_1"})
+	wantStatus(t, err, codes.NotFound, "never started here")
+}
+
+// What has happened is listed with the calls that undo it, the latest first.
+func TestWhatHasHappenedCanBeUndone(t *testing.T) {
+	undo, err := interpret.CompileArguments(map[string]string{"refund_id": "result.id", "order_id": "args.order_id"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	compensated := func(r *catalog.Route) { r.Compensation = &catalog.Compensation{Tool: "cancel", Args: undo} }
+	made := &calltest.Backend{Do: func(_ context.Context, in backend.Invocation) (backend.Reply, *tool.Failure) {
+		if in.CallID.ID == "toolu_odd" {
+			return backend.Reply{Text: []byte("{}"), JSON: true}, nil
+		}
+		return backend.Reply{Text: []byte(`{"id":"r-77"}`), JSON: true}, nil
+	}}
+	open := func(r *catalog.Route) {
+		r.Tool.InputSchema = json.RawMessage(`{"type":"object","properties":{"refund_id":{"type":"string"},"order_id":{"type":"string"}}}`)
+	}
+	s := calltest.New(t,
+		calltest.NewRoute(t, "refund", tool.NonIdempotent, made, compensated),
+		calltest.NewRoute(t, "cancel", tool.NonIdempotent, calltest.Answers("cancelled"), open),
+		calltest.NewRoute(t, "mail", tool.NonIdempotent, calltest.Answers("sent")),
+		calltest.NewRoute(t, "lose", tool.NonIdempotent, calltest.Fails(calltest.Always, calltest.CutOff), compensated),
+		calltest.NewRoute(t, "miss", tool.NonIdempotent, calltest.Fails(calltest.Always, calltest.NotFound), compensated),
+		calltest.NewRoute(t, "get_order", tool.ReadOnly, calltest.Answers("ok")))
+	for _, c := range []struct{ id, tool, prompt string }{
+		{"toolu_0", "refund", "p0"},
+		{"toolu_1", "refund", "p1"}, {"toolu_2", "mail", "p1"}, {"toolu_3", "lose", "p1"}, {"toolu_4", "miss", "p1"}, {"toolu_5", "get_order", "p1"}, {"toolu_odd", "refund", "p1"},
+	} {
+		req := calltest.Request(c.id, c.tool)
+		req.PromptId = c.prompt
+		s.Call(req)
+	}
+	ended, err := s.Prompts().EndPrompt(t.Context(), call.Prompt{Conversation: "c1", ID: "p1"}, "end_turn")
+	if err != nil || ended.GetEffectsIncomplete() {
+		t.Fatalf("%v, %v", ended, err)
+	}
+	var got []string
+	for _, effect := range ended.GetEffects() {
+		got = append(got, fmt.Sprintf("%s %s unknown:%v %s", effect.GetToolUseId(), effect.GetUndo().GetArgumentsJson(), effect.GetUnknown(), effect.GetNotUndoable()))
+	}
+	want := []string{
+		`toolu_odd  unknown:false compensate_with.args.refund_id: `,
+		`toolu_3  unknown:true it may have run`,
+		`toolu_2  unknown:false its tool does not say how (compensate_with)`,
+		`toolu_1 {"order_id":"A-1","refund_id":"r-77"} unknown:false `,
+	}
+	for i := range max(len(got), len(want)) {
+		if i >= len(got) || i >= len(want) || !strings.HasPrefix(got[i], want[i]) {
+			t.Fatalf("got\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
+		}
+	}
+	plan := ended.GetEffects()[3].GetUndo()
+	if plan.GetToolName() != "cancel" || plan.GetConversationId() != "c1" || plan.GetTurnId() != "t1" {
+		t.Errorf("the plan is %v", plan)
+	}
+	sent := &sidecallv1.ExecuteToolRequest{
+		ToolUseId: plan.GetToolUseId(), ToolName: plan.GetToolName(), ArgumentsJson: plan.GetArgumentsJson(), ConversationId: plan.GetConversationId(), TurnId: plan.GetTurnId(),
+	}
+	if first, again := s.Call(sent), s.Call(sent); first.GetIsError() || !again.GetReplayed() {
+		t.Errorf("sent twice it is %v, %v", first, again)
+	}
+	undone, err := operator(s).PlanUndo(t.Context(), &sidecallv1.PlanUndoRequest{ConversationId: "c1", ToolUseId: "toolu_1"})
+	if err != nil || len(undone.GetEffects()) != 1 || !undone.GetEffects()[0].GetUndone() {
+		t.Errorf("undone: %v, %v", undone, err)
+	}
+	all, err := operator(s).PlanUndo(t.Context(), &sidecallv1.PlanUndoRequest{ConversationId: "c1"})
+	if err != nil || len(all.GetEffects()) != 5 {
+		t.Errorf("of all prompts: %v, %v", all, err)
+	}
+	for _, c := range []struct {
+		req  *sidecallv1.PlanUndoRequest
+		code codes.Code
+		want string
+	}{
+		{&sidecallv1.PlanUndoRequest{}, codes.InvalidArgument, "conversation_id: is required"},
+		{&sidecallv1.PlanUndoRequest{ConversationId: "c9"}, codes.NotFound, "no call of the conversation"},
+		{&sidecallv1.PlanUndoRequest{ConversationId: "c1", ToolUseId: "toolu_3"}, codes.FailedPrecondition, "Find out what became of it"},
+		{&sidecallv1.PlanUndoRequest{ConversationId: "c1", ToolUseId: "toolu_5"}, codes.FailedPrecondition, "has had no effect"},
+		{&sidecallv1.PlanUndoRequest{ConversationId: "c1", ToolUseId: "toolu_9"}, codes.NotFound, "is known"},
+	} {
+		_, err := operator(s).PlanUndo(t.Context(), c.req)
+		wantStatus(t, err, c.code, c.want)
+	}
+}

@@ -1,0 +1,207 @@
+// Package notify tells a webhook of calls that need a person: of unknown outcome, or held. What
+// it sends is signed as Standard Webhooks are (standardwebhooks.com), and no call waits for it.
+package notify
+
+import (
+	"bytes"
+	"context"
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/binary"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"net/url"
+	"slices"
+	"strconv"
+	"sync/atomic"
+	"time"
+
+	"github.com/sidecall/sidecall/internal/tool"
+	"github.com/sidecall/sidecall/retry"
+)
+
+// Kind is what is told of a call.
+type Kind string
+
+// What is told.
+const (
+	Unknown Kind = "call.unknown"
+	Held    Kind = "call.held"
+)
+
+// Event is a call that needs a person.
+type Event struct {
+	Kind Kind
+	Call tool.CallID
+	// Claim names the claim, or the hold: a call is told of once for each.
+	Claim, Tool string
+	// Why is what the model was told, without what was received.
+	Why string
+	At  time.Time
+}
+
+const (
+	// queueLength is how many events wait; the next one is dropped, and counted.
+	queueLength = 1_000
+	// rememberedEvents is how many are known to have been told.
+	rememberedEvents = 10_000
+	// perAttempt bounds one request.
+	perAttempt = 10 * time.Second
+)
+
+// patience is how a webhook is asked again: for an hour or so.
+var patience = retry.Policy{MaxAttempts: 12, Base: time.Second, Multiplier: 2, Max: 10 * time.Minute}
+
+// Options are where to, and what.
+type Options struct {
+	URL    string
+	Secret []byte
+	Kinds  []Kind
+	// Client asks; nil is one of its own that follows no redirects.
+	Client *http.Client
+	Log    *slog.Logger
+}
+
+// Notifier tells a webhook of events, one after the other. A nil one tells nobody.
+type Notifier struct {
+	options Options
+	queue   chan Event
+	// Sent, Failed and Dropped count the events since the start.
+	Sent, Failed, Dropped atomic.Int64
+}
+
+// New returns a notifier. It tells nothing until Run.
+func New(options Options) *Notifier {
+	if options.Client == nil {
+		options.Client = &http.Client{CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
+	}
+	if options.Log == nil {
+		options.Log = slog.New(slog.DiscardHandler)
+	}
+	return &Notifier{options: options, queue: make(chan Event, queueLength)}
+}
+
+// Tell takes an event, and never waits.
+func (n *Notifier) Tell(e Event) {
+	if n == nil || !slices.Contains(n.options.Kinds, e.Kind) {
+		return
+	}
+	select {
+	case n.queue <- e:
+	default:
+		n.Dropped.Add(1)
+	}
+}
+
+// Run tells what comes until ctx ends: what waits then is not told.
+func (n *Notifier) Run(ctx context.Context) {
+	told, oldest := map[string]bool{}, []string{}
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case e := <-n.queue:
+			id := e.id()
+			if told[id] {
+				continue
+			}
+			if told[id], oldest = true, append(oldest, id); len(oldest) > rememberedEvents {
+				delete(told, oldest[0])
+				oldest = oldest[1:]
+			}
+			n.deliver(ctx, id, e)
+		}
+	}
+}
+
+// deliver tells one event, again and again while that may help.
+func (n *Notifier) deliver(ctx context.Context, id string, e Event) {
+	body := e.body()
+	var last error
+	report := retry.Do(ctx, patience, nil, func(ctx context.Context, _ int) retry.Verdict {
+		var again bool
+		again, last = n.post(ctx, id, body)
+		return retry.Verdict{Again: again}
+	})
+	if last == nil {
+		n.Sent.Add(1)
+		return
+	}
+	n.Failed.Add(1)
+	n.options.Log.Warn("notify", "event", string(e.Kind), "conversation", e.Call.Conversation, "turn", e.Call.Turn, "tool_use_id", e.Call.ID,
+		"attempts", report.Attempts, "error", last)
+}
+
+// post asks once. again says that it may help to ask once more.
+func (n *Notifier) post(ctx context.Context, id string, body []byte) (again bool, err error) {
+	ctx, cancel := context.WithTimeout(ctx, perAttempt)
+	defer cancel()
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, n.options.URL, bytes.NewReader(body))
+	if err != nil {
+		return false, fmt.Errorf("notify.url: %w", err)
+	}
+	at := strconv.FormatInt(time.Now().Unix(), 10)
+	req.Header.Set("Content-Type", "application/json")
+	req.Header.Set("Webhook-Id", id)
+	req.Header.Set("Webhook-Timestamp", at)
+	req.Header.Set("Webhook-Signature", "v1,"+Sign(n.options.Secret, id, at, body))
+	res, err := n.options.Client.Do(req)
+	if err != nil {
+		return true, fmt.Errorf("the webhook does not answer: %w", withoutURL(err))
+	}
+	if err := res.Body.Close(); err != nil {
+		return true, fmt.Errorf("the webhook does not answer: %w", err)
+	}
+	switch {
+	case res.StatusCode < http.StatusMultipleChoices:
+		return false, nil
+	case res.StatusCode == http.StatusTooManyRequests || res.StatusCode >= http.StatusInternalServerError:
+		return true, fmt.Errorf("the webhook answers %d", res.StatusCode)
+	default:
+		return false, fmt.Errorf("the webhook answers %d", res.StatusCode)
+	}
+}
+
+// Sign is the signature of a message, as Standard Webhooks have it: base64 of the HMAC-SHA256 of its
+// id, its time in seconds since 1970 and its body, with a point between.
+func Sign(secret []byte, id, at string, body []byte) string {
+	mac := hmac.New(sha256.New, secret)
+	_, _ = fmt.Fprintf(mac, "%s.%s.%s", id, at, body) // a hash never fails
+	return base64.StdEncoding.EncodeToString(mac.Sum(nil))
+}
+
+// id is the same for an event from whichever sidecar it comes.
+func (e *Event) id() string {
+	sum := sha256.New()
+	for _, part := range [...]string{string(e.Kind), e.Call.Tenant, e.Call.Conversation, e.Call.Turn, e.Call.ID, e.Claim} {
+		var size [8]byte
+		binary.BigEndian.PutUint64(size[:], uint64(len(part)))
+		_, _ = sum.Write(size[:]) // a hash never fails
+		_, _ = sum.Write([]byte(part))
+	}
+	return "msg_" + base64.RawURLEncoding.EncodeToString(sum.Sum(nil)[:18])
+}
+
+// body is what a webhook gets of an event: which call, and why; neither arguments nor results.
+func (e *Event) body() []byte {
+	text, _ := json.Marshal(map[string]any{ // texts alone cannot fail
+		"type": e.Kind, "timestamp": e.At.UTC().Format(time.RFC3339Nano),
+		"data": map[string]string{
+			"tenant": e.Call.Tenant, "conversation_id": e.Call.Conversation, "turn_id": e.Call.Turn, "tool_use_id": e.Call.ID,
+			"tool_name": e.Tool, "why": e.Why,
+		},
+	})
+	return text
+}
+
+// withoutURL is an error of a client without the address, which may have a secret.
+func withoutURL(err error) error {
+	if failed, ok := errors.AsType[*url.Error](err); ok {
+		return failed.Err
+	}
+	return err
+}

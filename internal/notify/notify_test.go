@@ -1,0 +1,155 @@
+package notify_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net/http"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/sidecall/sidecall/internal/notify"
+	"github.com/sidecall/sidecall/internal/tool"
+)
+
+// hook is a webhook that answers as it is told.
+type hook func(attempt int, req *http.Request, body []byte) (int, error)
+
+func (h hook) client(attempts *int) *http.Client {
+	return &http.Client{Transport: roundTrip(func(req *http.Request) (*http.Response, error) {
+		*attempts++
+		body, err := io.ReadAll(req.Body)
+		if err != nil {
+			return nil, err
+		}
+		code, err := h(*attempts, req, body)
+		if err != nil {
+			return nil, err
+		}
+		return &http.Response{StatusCode: code, Body: http.NoBody, Header: http.Header{}}, nil
+	})}
+}
+
+type roundTrip func(*http.Request) (*http.Response, error)
+
+func (f roundTrip) RoundTrip(req *http.Request) (*http.Response, error) { return f(req) }
+
+func lost(id string) notify.Event {
+	return notify.Event{Kind: notify.Unknown, Call: tool.CallID{Conversation: "c1", Turn: "t1", ID: id}, Claim: "1", Tool: "refund", Why: "the answer was lost", At: time.Unix(1e9, 0)}
+}
+
+// tell runs a notifier until all that is told is settled.
+func tell(t *testing.T, options notify.Options, events ...notify.Event) *notify.Notifier {
+	t.Helper()
+	n := notify.New(options)
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		n.Run(ctx)
+	}()
+	for _, e := range events {
+		n.Tell(e)
+	}
+	time.Sleep(24 * time.Hour) // of the bubble's clock: whatever may be tried was tried
+	synctest.Wait()
+	cancel()
+	<-ended
+	return n
+}
+
+// A webhook can tell who has sent a message, of what, and that it has had it before.
+func TestAMessageIsSigned(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		secret, attempts := []byte("a secret of 24 bytes....."), 0
+		var ids []string
+		client := hook(func(_ int, req *http.Request, body []byte) (int, error) {
+			ids = append(ids, req.Header.Get("Webhook-Id"))
+			if want := "v1," + notify.Sign(secret, req.Header.Get("Webhook-Id"), req.Header.Get("Webhook-Timestamp"), body); req.Header.Get("Webhook-Signature") != want {
+				t.Errorf("signed %q, want %q", req.Header.Get("Webhook-Signature"), want)
+			}
+			var message struct {
+				Type string
+				Data map[string]string
+			}
+			if err := json.Unmarshal(body, &message); err != nil || message.Type != "call.unknown" || message.Data["tool_use_id"] == "" || message.Data["tool_name"] != "refund" {
+				t.Errorf("got %s, %v", body, err)
+			}
+			return http.StatusNoContent, nil
+		}).client(&attempts)
+		n := tell(t, notify.Options{URL: "http://hook/", Secret: secret, Kinds: []notify.Kind{notify.Unknown}, Client: client},
+			lost("a"), lost("a"), lost("b"), notify.Event{Kind: notify.Held})
+		if attempts != 2 || ids[0] == ids[1] || n.Sent.Load() != 2 {
+			t.Errorf("%d requests with the ids %q, want one for each of two calls", attempts, ids)
+		}
+	})
+}
+
+// The example that the libraries of Standard Webhooks are tested with.
+func TestTheSignatureIsThatOfStandardWebhooks(t *testing.T) {
+	key, err := base64.StdEncoding.DecodeString("MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw")
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := notify.Sign(key, "msg_p5jXN8AQM9LWM0D4loKWxJek", "1614265330", []byte(`{"test": 2432232314}`))
+	if want := "g0hM9SsE+OTPJTGt/tmIKtSyZlE3uFJELVlNIOLJ1OE="; got != want {
+		t.Errorf("signed %s, want %s", got, want)
+	}
+}
+
+// One that is away is asked again, one that says no is not, and neither without an end.
+func TestAWebhookThatDoesNotTakeIt(t *testing.T) {
+	for name, c := range map[string]struct {
+		answers  hook
+		attempts int
+		sent     int64
+		says     string
+	}{
+		"away for a while": {func(n int, _ *http.Request, _ []byte) (int, error) {
+			if n < 4 {
+				return http.StatusBadGateway, nil
+			}
+			return http.StatusOK, nil
+		}, 4, 1, ""},
+		"away for good": {func(int, *http.Request, []byte) (int, error) { return 0, errors.New("refused") }, 12, 0, "refused"},
+		"says no":       {func(int, *http.Request, []byte) (int, error) { return http.StatusUnauthorized, nil }, 1, 0, "401"},
+		"leads away":    {func(int, *http.Request, []byte) (int, error) { return http.StatusFound, nil }, 1, 0, "302"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				var log bytes.Buffer
+				attempts := 0
+				n := tell(t, notify.Options{
+					URL: "http://hook/s3cr3t", Secret: []byte("s"), Kinds: []notify.Kind{notify.Unknown},
+					Client: c.answers.client(&attempts), Log: slog.New(slog.NewTextHandler(&log, nil)),
+				}, lost("a"))
+				if attempts != c.attempts || n.Sent.Load() != c.sent || n.Failed.Load() != 1-c.sent {
+					t.Errorf("%d attempts, %d sent, %d failed", attempts, n.Sent.Load(), n.Failed.Load())
+				}
+				if !strings.Contains(log.String(), c.says) || strings.Contains(log.String(), "s3cr3t") {
+					t.Errorf("the log says %s, want %q and no address", &log, c.says)
+				}
+			})
+		})
+	}
+}
+
+// No call waits for a webhook: what is too much is dropped, and counted.
+func TestWhatIsTooMuchIsDropped(t *testing.T) {
+	n := notify.New(notify.Options{Kinds: []notify.Kind{notify.Unknown}})
+	for i := range 1_500 {
+		n.Tell(lost(fmt.Sprint(i)))
+	}
+	if n.Dropped.Load() != 500 {
+		t.Errorf("%d dropped, want 500", n.Dropped.Load())
+	}
+	var nobody *notify.Notifier
+	nobody.Tell(lost("a"))
+}

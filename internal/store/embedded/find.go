@@ -1,0 +1,68 @@
+package embedded
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"math"
+	"slices"
+	"strconv"
+
+	"github.com/sidecall/sidecall/dedupe"
+)
+
+// Find implements dedupe.Store. A page goes on before the number of a claim.
+func (s *Store) Find(ctx context.Context, search dedupe.Search) (dedupe.Page, error) {
+	if err := search.Validate(); err != nil {
+		return dedupe.Page{}, err
+	}
+	before, err := strconv.ParseInt(cmp.Or(search.From, strconv.Itoa(math.MaxInt64)), 10, 64)
+	if err != nil {
+		return dedupe.Page{}, fmt.Errorf("%w: %q is no place where a listing goes on", dedupe.ErrInvalid, search.From)
+	}
+	return read(ctx, s, func(t *txn) (dedupe.Page, error) { return t.find(&search, before) })
+}
+
+// find looks at the calls of a term that were claimed before one with a number. Rows that are
+// over, or of another term, count too, so that the work of a page is bounded.
+func (t *txn) find(s *dedupe.Search, before int64) (page dedupe.Page, err error) {
+	looked, bytes := 0, 0
+	for p := range t.index.terms.latest(t.index.term(s.Tenant, &s.Term), before) {
+		if looked == listBatch || len(page.Calls) == s.Most || bytes > dedupe.MaxFoundBytes {
+			page.Next = strconv.FormatInt(before, 10)
+			break
+		}
+		looked, before = looked+1, p.number
+		call, claimed, err := t.foundAt(p.at, s)
+		if err != nil {
+			return dedupe.Page{}, err
+		}
+		if claimed < dedupe.Millis(s.Since) {
+			break
+		}
+		if call != nil && (call.Record.State == dedupe.Absent || !call.Record.StartedAt.Before(s.Since)) {
+			bytes += len(call.Record.Result)
+			page.Calls = append(page.Calls, *call)
+		}
+	}
+	return page, nil
+}
+
+// foundAt reads the row of terms at a place, and the record of its call; nil where it is over,
+// or does not have the term.
+func (t *txn) foundAt(at int64, s *dedupe.Search) (call *dedupe.Listed, claimed int64, err error) {
+	f, err := t.file.readFrameAt(at)
+	if err != nil {
+		return nil, 0, t.fail(err)
+	}
+	v, err := decodeIndexed(f.value)
+	if err != nil {
+		return nil, 0, err
+	}
+	key, err := decodeKey(f.key)
+	if err != nil || key.Tenant != s.Tenant || f.expires <= t.ms() || !slices.Contains(v.terms, s.Term) {
+		return nil, v.claimed, err
+	}
+	record, err := t.Call(key)
+	return &dedupe.Listed{Key: key, Record: record.Observed(t.now)}, v.claimed, err
+}

@@ -1,0 +1,222 @@
+//go:build e2e || prove
+
+package redisstore
+
+import (
+	"errors"
+	"flag"
+	"fmt"
+	"slices"
+	"strconv"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/sidecall/sidecall/dedupe"
+	"github.com/sidecall/sidecall/internal/tool"
+	"github.com/sidecall/sidecall/test/testkit/redisserver"
+)
+
+var benchRecords = flag.Int("records", 10_000, "records in the store before BenchmarkFind begins")
+
+// BenchmarkFind asks for one call among -records, for none, and for the first page of a term
+// that a tenth of them have.
+func BenchmarkFind(b *testing.B) {
+	srv, n := redisserver.Start(b, redisserver.Options{}), *benchRecords
+	s := open(b, Options{Addrs: []string{srv.Addr}})
+	var fill sync.WaitGroup
+	for worker := range 256 {
+		fill.Go(func() {
+			for i := worker; i < n; i += 256 {
+				req := request(strconv.Itoa(i), tool.NonIdempotent)
+				req.Key.Conversation = strconv.Itoa(i / 10)
+				req.Terms = []dedupe.Term{benchTerm("own", i), benchTerm("customer", i/5), benchTerm("tenth", i%10)}
+				if _, err := s.Admit(b.Context(), req); err != nil {
+					b.Error(err)
+				}
+			}
+		})
+	}
+	fill.Wait()
+	for _, c := range []struct {
+		name  string
+		term  dedupe.Term
+		calls int
+	}{{"hit", benchTerm("own", n/2), 1}, {"miss", benchTerm("never", 0), 0}, {"first page of many", benchTerm("tenth", 0), 100}} {
+		b.Run(c.name, func(b *testing.B) {
+			var took []time.Duration
+			redis, ours := redisCPU(b, srv), ownCPU(b)
+			for b.Loop() {
+				begun := time.Now()
+				page, err := s.Find(b.Context(), dedupe.Search{Tenant: "acme", Term: c.term, Most: 100})
+				took = append(took, time.Since(begun))
+				if err != nil || len(page.Calls) != c.calls {
+					b.Fatal(len(page.Calls), err)
+				}
+			}
+			slices.Sort(took)
+			b.ReportMetric(float64(took[len(took)/2].Microseconds()), "p50-us")
+			b.ReportMetric((redisCPU(b, srv)-redis)*1e6/float64(b.N), "redis-cpu-us")
+			b.ReportMetric((ownCPU(b)-ours)*1e6/float64(b.N), "own-cpu-us")
+		})
+	}
+}
+
+// claimAbout claims a call that is found by a term.
+func claimAbout(t *testing.T, s *Store, id string, retention time.Duration) dedupe.Record {
+	t.Helper()
+	req := request(id, tool.NonIdempotent)
+	req.Terms, req.Retention = []dedupe.Term{{1}}, retention
+	a, err := s.Admit(t.Context(), req)
+	if err != nil || a.Verdict != dedupe.Won {
+		t.Fatal(a.Verdict, err)
+	}
+	return a.Record
+}
+
+func findAll(t *testing.T, s *Store) []dedupe.Listed {
+	t.Helper()
+	page, err := s.Find(t.Context(), dedupe.Search{Tenant: "acme", Term: dedupe.Term{1}, Most: 100})
+	if err != nil || page.Next != "" {
+		t.Fatal(page.Next, err)
+	}
+	return page.Calls
+}
+
+// indexes are the sets of entries that a server has.
+func indexesOf(srv *redisserver.Server) (keys []string) {
+	for _, key := range srv.Do("keys", "sidecall:find/*").([]any) {
+		keys = append(keys, key.(string))
+	}
+	slices.Sort(keys)
+	return keys
+}
+
+// An index is one for a shard, a tenant and a period, has one entry for a term of a call, and
+// goes when the last of them may.
+func TestTheIndexInRedis(t *testing.T) {
+	t.Parallel()
+	srv := redisserver.Start(t, redisserver.Options{})
+	s := open(t, Options{Addrs: []string{srv.Addr}})
+	claimed := claimAbout(t, s, "a/b", 24*time.Hour)
+	number := claimed.StartedAt.UnixMilli() / (24 * time.Hour).Milliseconds()
+	key := request("", 0).Key
+	name := string(appendPeriod(nil, "sidecall:", shardOfCall(&key), "acme", 24, number))
+	if keys := indexesOf(srv); !slices.Equal(keys, []string{name}) {
+		t.Fatalf("there is %q, want %q", keys, name)
+	}
+	want := "\x01\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00" +
+		backwards(claimed.StartedAt.UnixMilli()) + "c/1/a%2Fb"
+	if got := fmt.Sprintf("%q", srv.Do("zrange", name, 0, -1, "withscores")); got != fmt.Sprintf("%q", []any{want, "0"}) {
+		t.Errorf("it has %s, want %q", got, want)
+	}
+	lives := func(want time.Duration) {
+		t.Helper()
+		ms, _ := srv.Do("pttl", name).(int64)
+		if got := time.Duration(ms) * time.Millisecond; got > want || got < want-time.Minute {
+			t.Errorf("it lives for %v, want %v", got, want)
+		}
+	}
+	lives(72 * time.Hour)
+	claimAbout(t, s, "longer", 50*time.Hour)
+	lives(150 * time.Hour)
+	claimAbout(t, s, "shorter", 10*time.Hour)
+	lives(150 * time.Hour)
+	if keys := indexesOf(srv); len(keys) != 1 {
+		t.Errorf("there are %q", keys)
+	}
+	claimAbout(t, s, "much longer", 70*24*time.Hour)
+	claimAbout(t, s, "much shorter", time.Minute)
+	if keys, found := indexesOf(srv), findAll(t, s); len(keys) != 3 || len(found) != 5 {
+		t.Errorf("in %q there are %v", keys, found)
+	}
+}
+
+// Terms cost no round trip, neither a call nor one that is claimed again.
+func TestRoundTripsOfTerms(t *testing.T) {
+	t.Parallel()
+	s := open(t, Options{Addrs: []string{redisserver.Start(t, redisserver.Options{}).Addr}})
+	claimAbout(t, s, "first", time.Hour) // the script is known then
+	for _, owner := range []string{"one", "another"} {
+		before := s.RoundTrips()
+		req := request("x", tool.NonIdempotent)
+		req.Owner, req.Terms = owner, []dedupe.Term{{1}, {2}, {3}}
+		a, err := s.Admit(t.Context(), req)
+		if err != nil || a.Verdict != dedupe.Won {
+			t.Fatal(a.Verdict, err)
+		}
+		end := settlement("x", "")
+		end.Owner, end.Epoch, end.State = owner, a.Record.Epoch, dedupe.NotRun
+		if v, err := s.Settle(t.Context(), end); err != nil || v != dedupe.Settled {
+			t.Fatal(v, err)
+		}
+		if want := a.Record.Epoch + 1; s.RoundTrips()-before != uint64(want) { // one that is not running is looked at first
+			t.Errorf("epoch %d: %d round trips, want %d", a.Record.Epoch, s.RoundTrips()-before, want)
+		}
+	}
+}
+
+// What cannot be indexed is not claimed, nor is anything else of its step done.
+func TestWhatCannotBeIndexedIsNotClaimed(t *testing.T) {
+	t.Parallel()
+	srv := redisserver.Start(t, redisserver.Options{})
+	s := open(t, Options{Addrs: []string{srv.Addr}})
+	claimAbout(t, s, "before", 24*time.Hour)
+	name := indexesOf(srv)[0]
+	srv.Do("set", name, "no index")
+	req := request("x", tool.NonIdempotent)
+	req.Terms, req.Draw = []dedupe.Term{{1}}, dedupe.Draw{Counter: "p", MaxCalls: 2}
+	if a, err := s.Admit(t.Context(), req); !dedupe.IsCorrupt(err) {
+		t.Errorf("claimed: %v, %v", a.Verdict, err)
+	}
+	if keys := srv.Do("keys", "*"); len(keys.([]any)) != 2 {
+		t.Errorf("there are %q", keys)
+	}
+	if page, err := s.Find(t.Context(), dedupe.Search{Tenant: "acme", Term: dedupe.Term{1}, Most: 100}); !dedupe.IsCorrupt(err) {
+		t.Errorf("found: %+v, %v", page, err)
+	}
+	srv.Do("del", name)
+	if a, err := s.Admit(t.Context(), req); err != nil || a.Verdict != dedupe.Won {
+		t.Errorf("then: %v, %v", a.Verdict, err)
+	}
+}
+
+// A record that cannot be read is found, and says so; the others are as they are.
+func TestFindingCorruptRecords(t *testing.T) {
+	t.Parallel()
+	srv := redisserver.Start(t, redisserver.Options{})
+	s := open(t, Options{Addrs: []string{srv.Addr}})
+	name := func(id string) string { return RecordKey("sidecall:", request(id, 0).Key) }
+	for _, id := range []string{"whole", "state", "short", "future", "list"} {
+		claimAbout(t, s, id, time.Hour)
+	}
+	s = open(t, Options{Addrs: []string{srv.Addr}})
+	srv.Do("setrange", name("state"), "1", "\x09")
+	srv.Do("set", name("short"), "\x01")
+	srv.Do("set", name("future"), "\x09\x02\x00\x00")
+	srv.Do("del", name("list"))
+	srv.Do("rpush", name("list"), "1")
+	srv.Do("zadd", indexesOf(srv)[0], 0, "\x01\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00what is no entry")
+	found := findAll(t, s)
+	if len(found) != 6 {
+		t.Errorf("found are %+v", found)
+	}
+	for _, call := range found {
+		switch id := call.Key.ID; {
+		case id == "whole":
+			if call.Err != nil || call.Record.State != dedupe.Claimed {
+				t.Errorf("%+v", call)
+			}
+		case id == "future":
+			if !errors.Is(call.Err, dedupe.ErrLayout) {
+				t.Errorf("%+v", call)
+			}
+		case !errors.Is(call.Err, dedupe.ErrCorrupt) || call.Record.State != dedupe.Absent:
+			t.Errorf("%+v", call)
+		}
+	}
+}
+
+func benchTerm(name string, i int) dedupe.Term {
+	return dedupe.TermOf("acme", "argument", name, fmt.Sprint(i))
+}

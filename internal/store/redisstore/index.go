@@ -1,0 +1,164 @@
+package redisstore
+
+import (
+	"encoding/binary"
+	"fmt"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/sidecall/sidecall/dedupe"
+	"github.com/sidecall/sidecall/internal/tool"
+)
+
+// The index is sorted sets of entries, which all have the score 0, so that Redis has them in
+// the order of their bytes: a term (16), the instant of the claim (6, in milliseconds since
+// 1970, subtracted from lastInstant, so that the latest claim of a term comes first), and the
+// identity of the call without its tenant. An entry follows from a term and a record: the same
+// claim has the same entry, however often it is written.
+//
+// A set has the entries of a shard, a tenant and a period, and expires whole: nothing has to be
+// looked for that is to go. Periods are as long as the entries are kept, or up to an eighth of
+// that, so those of a length that may still be there are few.
+const (
+	instantBytes = 6
+	termBytes    = len(dedupe.Term{})
+	lastInstant  = 1<<(8*instantBytes) - 1
+	// periodsKept is how many periods entries are kept for, at the most.
+	periodsKept = 8
+)
+
+// periods are the lengths of periods in hours.
+var periods = [...]int64{3, 24, 8 * 24, 64 * 24, 512 * 24}
+
+const anHour = int64(time.Hour / time.Millisecond)
+
+// periodOf is the length of the period of entries that are kept for so long, in hours.
+func periodOf(keep time.Duration) (hours int64) {
+	hours = periods[0]
+	for _, longer := range periods[1:] {
+		if int64(keep/time.Hour) >= longer {
+			hours = longer
+		}
+	}
+	return hours
+}
+
+// appendPeriod appends the key of a period.
+func appendPeriod(b []byte, prefix string, in shard, tenant string, hours, number int64) []byte {
+	return appendKey(b, prefix, "find/", in, tenant, strconv.FormatInt(hours, 10)+"h", strconv.FormatInt(number, 10))
+}
+
+// periodsAt are the keys of the periods of a shard in which there may be entries at an instant:
+// of each length those that may have begun by then, on whatever clock.
+func periodsAt(prefix string, in shard, tenant string, now time.Time) (keys [len(periods)][]text) {
+	for i, hours := range periods {
+		last := dedupe.Millis(now.Add(behind)) / anHour / hours
+		for number := last; number >= max(0, last-periodsKept-1); number-- {
+			keys[i] = append(keys[i], appendPeriod(nil, prefix, in, tenant, hours, number))
+		}
+	}
+	return keys
+}
+
+// Index implements dedupe.Rows: by the claim of the record that the step has stored. The entries
+// of one before it, which is still known, go. All that is done before anything else: a server
+// that refuses it has done nothing of the step.
+func (r *rows) Index(key tool.CallID, terms []dedupe.Term, keep time.Duration) error {
+	at := r.record(key)
+	stored := slices.IndexFunc(r.writes, func(w write) bool { return w.what == 'T' && w.key == at })
+	if len(terms) == 0 {
+		return nil
+	}
+	if stored < 0 {
+		return fmt.Errorf("%w: a call is found whose record is not set", dedupe.ErrInvalid)
+	}
+	started, others := r.writes[stored].record.StartedAt, len(r.writes)
+	if old := r.read[at].record; old != nil && r.read[at].text != "" && !old.StartedAt.Equal(started) {
+		r.unindex(key, terms, old)
+	}
+	since := int64(0) // when it is done
+	if started.Location() != ofStep {
+		since = dedupe.Millis(started)
+	}
+	r.write('I', r.period(key, keep, dedupe.Millis(started)), keep.Milliseconds(), r.entries(key, terms, since))
+	r.first(others)
+	return nil
+}
+
+// first puts the writes from one on before the others.
+func (r *rows) first(from int) {
+	slices.Reverse(r.writes[:from])
+	slices.Reverse(r.writes[from:])
+	slices.Reverse(r.writes)
+}
+
+// unindex takes the entries of a record out of the period in which they are. That was chosen by
+// the sidecar, whose time may have been a little behind that of the server.
+func (r *rows) unindex(key tool.CallID, terms []dedupe.Term, old *dedupe.Stored) {
+	ms, keep := dedupe.Millis(old.StartedAt), dedupe.IndexKeep(old.Retention)
+	entries := r.entries(key, terms, ms)
+	at, before := r.period(key, keep, ms), r.period(key, keep, ms-behind.Milliseconds())
+	if r.write('X', at, 0, entries); before != at {
+		r.write('X', before, 0, entries)
+	}
+}
+
+// behind is how far the time of a sidecar may be behind that of the server.
+const behind = time.Minute
+
+// period is the place of the key of the period of an instant.
+func (r *rows) period(key tool.CallID, keep time.Duration, ms int64) int {
+	hours, from := periodOf(keep), len(r.room)
+	r.room = appendPeriod(r.room, r.lane.options.KeyPrefix, shardOfCall(&key), key.Tenant, hours, ms/anHour/hours)
+	return r.other(r.room[from:len(r.room):len(r.room)])
+}
+
+// entries are those of a call, as step.lua takes them: the instant of the claim, how many terms
+// there are (1 byte), the terms, and the identity.
+func (r *rows) entries(key tool.CallID, terms []dedupe.Term, ms int64) text {
+	from := len(r.room)
+	r.room = append(appendInstant(r.room, ms), byte(len(terms)))
+	for i := range terms {
+		r.room = append(r.room, terms[i][:]...)
+	}
+	for i, part := range [...]string{key.Conversation, key.Turn, key.ID} {
+		if i > 0 {
+			r.room = append(r.room, '/')
+		}
+		r.room = append(r.room, url.QueryEscape(part)...)
+	}
+	return r.room[from:len(r.room):len(r.room)]
+}
+
+func appendInstant(b []byte, ms int64) []byte {
+	var eight [8]byte
+	binary.BigEndian.PutUint64(eight[:], uint64(ms))
+	return append(b, eight[8-instantBytes:]...)
+}
+
+// backwards is an instant as it stands in an entry.
+func backwards(ms int64) string { return string(appendInstant(nil, lastInstant-ms)) }
+
+// entry is one of the index, without its term.
+type entry string
+
+// decode reads whose entry it is, and when the call was claimed.
+func (e entry) decode(tenant string) (key tool.CallID, claimed time.Time, err error) {
+	if len(e) < instantBytes {
+		return key, claimed, fmt.Errorf("%w: an entry of %d bytes", dedupe.ErrCorrupt, len(e))
+	}
+	ms := lastInstant - int64(binary.BigEndian.Uint64(append(make([]byte, 8-instantBytes), e[:instantBytes]...)))
+	parts := strings.Split(string(e[instantBytes:]), "/")
+	ok := len(parts) == 3
+	for i := range parts {
+		part, odd := url.QueryUnescape(parts[i])
+		parts[i], ok = part, ok && odd == nil
+	}
+	if !ok {
+		return key, claimed, fmt.Errorf("%w: an entry of %q", dedupe.ErrCorrupt, e)
+	}
+	return tool.CallID{Tenant: tenant, Conversation: parts[0], Turn: parts[1], ID: parts[2]}, dedupe.Instant(ms), nil
+}

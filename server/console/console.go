@@ -1,0 +1,174 @@
+// Package console is the web pages of those who look after a sidecar: did it run, what is of
+// unknown outcome, what waits for a person, how the tools are.
+//
+// It is a client of OperatorService and nothing more: it runs as the person who has started it,
+// with the rights that this person has at the operator's socket, and the sidecar itself serves
+// no pages. Its pages work without scripts; with them they follow what changes.
+package console
+
+import (
+	"bytes"
+	"context"
+	"crypto/rand"
+	"crypto/subtle"
+	"embed"
+	"fmt"
+	"html/template"
+	"io/fs"
+	"net/http"
+	"time"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/metadata"
+	"google.golang.org/grpc/status"
+
+	sidecallv1 "github.com/sidecall/sidecall/proto/sidecall/v1"
+	"github.com/sidecall/sidecall/server"
+)
+
+//go:embed pages
+var files embed.FS
+
+// Options are what a console is made of.
+type Options struct {
+	Operator sidecallv1.OperatorServiceClient
+	// By is what the person calls themselves, beside the user that the sidecar sees.
+	By string
+	// Address is the socket that the operator's service is asked at, to be shown.
+	Address string
+}
+
+// Console serves the pages to whoever has its token.
+type Console struct {
+	options Options
+	token   string
+	pages   map[string]*template.Template
+	samples samples
+	watch   watchers
+}
+
+// cookie holds the token. The __Host- prefix is for https alone, which this is not.
+const cookie = "sidecall_console"
+
+// New returns a console with a token that nobody can guess.
+func New(options Options) (*Console, error) {
+	c := &Console{options: options, token: rand.Text(), pages: map[string]*template.Template{}}
+	for _, name := range []string{"home", "found", "call", "conversation", "tools", "failed"} {
+		page, err := template.New("layout.html").Funcs(functions).ParseFS(files, "pages/layout.html", "pages/"+name+".html", "pages/parts.html")
+		if err != nil {
+			return nil, fmt.Errorf("page %s: %w", name, err)
+		}
+		c.pages[name] = page
+	}
+	return c, nil
+}
+
+// Token is what a browser has to bring once, as in /?token=…
+func (c *Console) Token() string { return c.token }
+
+// policy lets a page load what comes from here, and nothing else; nobody may frame it.
+const policy = "default-src 'none'; style-src 'self'; script-src 'self'; connect-src 'self'; img-src 'self' data:; form-action 'self'; frame-ancestors 'none'; base-uri 'none'"
+
+// Handler serves the pages. Requests are answered that are for a loopback name, come with the
+// token, and, where they change something, from a page of its own.
+func (c *Console) Handler() (http.Handler, error) {
+	static, err := fs.Sub(files, "pages")
+	if err != nil {
+		return nil, err
+	}
+	mux := http.NewServeMux()
+	mux.Handle("GET /style.css", http.FileServerFS(static))
+	mux.Handle("GET /live.js", http.FileServerFS(static))
+	mux.HandleFunc("GET /{$}", c.home)
+	mux.HandleFunc("GET /find", c.find)
+	mux.HandleFunc("GET /call", c.call)
+	mux.HandleFunc("GET /conversation", c.conversation)
+	mux.HandleFunc("GET /tools", c.tools)
+	mux.HandleFunc("GET /live", c.live)
+	mux.HandleFunc("POST /resolve", c.resolve)
+	mux.HandleFunc("POST /verify", c.verify)
+	mux.HandleFunc("POST /decide", c.decide)
+	return server.OnlyHosts(headers(http.NewCrossOriginProtection().Handler(c.known(mux)))), nil
+}
+
+func headers(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
+		h := w.Header()
+		h.Set("Content-Security-Policy", policy)
+		h.Set("X-Content-Type-Options", "nosniff")
+		h.Set("Referrer-Policy", "no-referrer")
+		h.Set("Cache-Control", "no-store")
+		next.ServeHTTP(w, req)
+	})
+}
+
+// known lets in who has the token: in the address once, and then in a cookie.
+func (c *Console) known(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
+		if given := req.URL.Query().Get("token"); req.Method == http.MethodGet && c.is(given) {
+			http.SetCookie(w, &http.Cookie{Name: cookie, Value: c.token, Path: "/", HttpOnly: true, SameSite: http.SameSiteStrictMode}) //nolint:gosec // it is served on loopback, where there is no https
+			http.Redirect(w, req, "/", http.StatusSeeOther)
+			return
+		}
+		if kept, err := req.Cookie(cookie); err != nil || !c.is(kept.Value) {
+			http.Error(w, "open the address that sidecall console has printed, with its token", http.StatusUnauthorized)
+			return
+		}
+		next.ServeHTTP(w, req)
+	})
+}
+
+func (c *Console) is(token string) bool {
+	return subtle.ConstantTimeCompare([]byte(token), []byte(c.token)) == 1
+}
+
+// askTimeout bounds what a page asks of the sidecar.
+const askTimeout = 20 * time.Second
+
+// asking is the context of what a page asks, of the tenant that it is about.
+func asking(req *http.Request) (context.Context, context.CancelFunc) {
+	ctx := req.Context()
+	if tenant := req.FormValue("tenant"); tenant != "" {
+		ctx = metadata.AppendToOutgoingContext(ctx, "sidecall-tenant", tenant)
+	}
+	return context.WithTimeout(ctx, askTimeout)
+}
+
+// page is what every page shows.
+type page struct {
+	Title, Address, By string
+	// Query is what was searched for, Tenant whose calls.
+	Query, Tenant string
+	First         bool // it is the first page
+	Body          any
+}
+
+// show writes a page, whole or not at all.
+func (c *Console) show(w http.ResponseWriter, req *http.Request, code int, name, title string, body any) {
+	var b bytes.Buffer
+	err := c.pages[name].Execute(&b, page{
+		Title: title, Address: c.options.Address, By: c.options.By, Query: req.FormValue("q"), Tenant: req.FormValue("tenant"), First: name == "home", Body: body,
+	})
+	if err != nil {
+		http.Error(w, "this page cannot be made: "+err.Error(), http.StatusInternalServerError)
+		return
+	}
+	w.Header().Set("Content-Type", "text/html; charset=utf-8")
+	w.WriteHeader(code)
+	_, _ = b.WriteTo(w) // who has left needs no page
+}
+
+// fail shows why the sidecar has not done what it was asked.
+func (c *Console) fail(w http.ResponseWriter, req *http.Request, err error) {
+	code, said := http.StatusBadGateway, status.Convert(err)
+	switch said.Code() {
+	case codes.InvalidArgument:
+		code = http.StatusBadRequest
+	case codes.NotFound:
+		code = http.StatusNotFound
+	case codes.FailedPrecondition, codes.Aborted:
+		code = http.StatusConflict
+	default:
+	}
+	c.show(w, req, code, "failed", "That did not work", said.Message())
+}

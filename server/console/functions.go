@@ -1,0 +1,79 @@
+package console
+
+import (
+	"fmt"
+	"html/template"
+	"strings"
+	"time"
+
+	"google.golang.org/protobuf/types/known/durationpb"
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	sidecallv1 "github.com/sidecall/sidecall/proto/sidecall/v1"
+)
+
+// functions are what the pages call.
+var functions = template.FuncMap{
+	"verdict": verdict, "instant": instant, "ago": ago, "effect": effect, "callURL": callURL,
+	"percent": func(share float64) string { return fmt.Sprintf("%.0f %%", 100*share) },
+	"number":  func(n float64) string { return strings.TrimSuffix(fmt.Sprintf("%.1f", n), ".0") },
+	"took":    took,
+	"of":      of,
+	"class":   func(v sidecallv1.Verdict) string { return strings.ToLower(strings.TrimPrefix(v.String(), "VERDICT_")) },
+}
+
+// verdict is a verdict as it is read.
+func verdict(v sidecallv1.Verdict) string {
+	return strings.ReplaceAll(strings.TrimPrefix(v.String(), "VERDICT_"), "_", " ")
+}
+
+func effect(e sidecallv1.Effect) string {
+	return strings.ToLower(strings.TrimPrefix(e.String(), "EFFECT_"))
+}
+
+func instant(t *timestamppb.Timestamp) string {
+	if t == nil {
+		return ""
+	}
+	return t.AsTime().UTC().Format("2006-01-02 15:04:05 UTC")
+}
+
+// ago is how long ago an instant was, to two digits or so.
+func ago(t *timestamppb.Timestamp) string {
+	if t == nil {
+		return ""
+	}
+	switch d := max(0, time.Since(t.AsTime())); {
+	case d >= 48*time.Hour:
+		return fmt.Sprintf("%d days ago", int(d.Hours()/24))
+	case d >= time.Hour:
+		return fmt.Sprintf("%d h %d min ago", int(d.Hours()), int(d.Minutes())%60)
+	case d >= time.Minute:
+		return fmt.Sprintf("%d min ago", int(d.Minutes()))
+	default:
+		return fmt.Sprintf("%d s ago", int(d.Seconds()))
+	}
+}
+
+// took is a duration to three digits.
+func took(d *durationpb.Duration) string {
+	if d == nil {
+		return ""
+	}
+	switch t := d.AsDuration(); {
+	case t >= time.Second:
+		return fmt.Sprintf("%.2f s", t.Seconds())
+	default:
+		return fmt.Sprintf("%.1f ms", float64(t)/float64(time.Millisecond))
+	}
+}
+
+// of is a value of an enumeration as it is read.
+func of(value fmt.Stringer) string {
+	for _, prefix := range []string{"CONVERSATION_EVENT_KIND_", "ERROR_FATE_", "EXECUTION_STATE_", "RECORD_KNOWN_"} {
+		if rest, ok := strings.CutPrefix(value.String(), prefix); ok {
+			return strings.ToLower(strings.ReplaceAll(rest, "_", " "))
+		}
+	}
+	return value.String()
+}

@@ -1,0 +1,101 @@
+package console
+
+import (
+	"fmt"
+	"hash/fnv"
+	"net/http"
+	"sync"
+	"time"
+
+	"google.golang.org/protobuf/proto"
+
+	sidecallv1 "github.com/sidecall/sidecall/proto/sidecall/v1"
+)
+
+const (
+	// liveEvery is how often is looked whether something has changed that a page shows.
+	liveEvery = 2 * time.Second
+	// maxWatchers bounds the pages that are told of it.
+	maxWatchers = 16
+)
+
+// watchers counts the pages that follow what changes.
+type watchers struct {
+	mu sync.Mutex
+	n  int
+}
+
+func (w *watchers) enter() bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.n == maxWatchers {
+		return false
+	}
+	w.n++
+	return true
+}
+
+func (w *watchers) leave() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.n--
+}
+
+// live tells a page, by a server-sent event each, when it should be looked at anew.
+func (c *Console) live(w http.ResponseWriter, req *http.Request) {
+	if !c.watch.enter() {
+		http.Error(w, fmt.Sprintf("%d pages follow already", maxWatchers), http.StatusTooManyRequests)
+		return
+	}
+	defer c.watch.leave()
+	out := http.NewResponseController(w)
+	w.Header().Set("Content-Type", "text/event-stream")
+	if _, err := fmt.Fprint(w, "retry: 5000\n\n"); err != nil || out.Flush() != nil {
+		return
+	}
+	tick := time.NewTicker(liveEvery)
+	defer tick.Stop()
+	last := c.state(req)
+	for {
+		select {
+		case <-req.Context().Done():
+			return
+		case <-tick.C:
+		}
+		now := c.state(req)
+		event := ": nothing new\n\n" // so that who has left is noticed
+		if now != last {
+			last, event = now, "event: changed\ndata: \n\n"
+		}
+		if _, err := fmt.Fprint(w, event); err != nil || out.Flush() != nil {
+			return
+		}
+	}
+}
+
+// state stands for what the pages show now; 0 where the sidecar does not say.
+func (c *Console) state(req *http.Request) uint64 {
+	ctx, cancel := asking(req)
+	defer cancel()
+	unknown, err := c.options.Operator.ListUnknown(ctx, &sidecallv1.ListUnknownRequest{PageSize: listed})
+	if err != nil {
+		return 0
+	}
+	held, err := c.options.Operator.ListHeld(ctx, &sidecallv1.ListHeldRequest{PageSize: listed})
+	if err != nil {
+		return 0
+	}
+	overview, err := c.options.Operator.GetOverview(ctx, &sidecallv1.GetOverviewRequest{})
+	if err != nil {
+		return 0
+	}
+	for _, tool := range overview.GetTools() {
+		tool.BlockedFor = nil // it changes by itself
+	}
+	sum := fnv.New64a()
+	for _, m := range []proto.Message{unknown, held, overview} {
+		text, _ := proto.MarshalOptions{Deterministic: true}.Marshal(m) // it has just been read
+		_, _ = sum.Write(text)                                          // a hash never fails
+	}
+	return sum.Sum64()
+}

@@ -1,0 +1,263 @@
+package console
+
+import (
+	"fmt"
+	"net/http"
+	"net/url"
+	"strings"
+
+	sidecallv1 "github.com/sidecall/sidecall/proto/sidecall/v1"
+)
+
+// listed is how many calls a page lists.
+const listed = 50
+
+// homePage is the first page.
+type homePage struct {
+	Unknown     []*sidecallv1.UnknownExecution
+	MoreUnknown bool
+	Held        []*sidecallv1.HeldExecution
+	MoreHeld    bool
+	Numbers     *sidecallv1.LoopNumbers
+	Plots       []plot
+	Ailing      []*sidecallv1.ToolOverview
+}
+
+func (c *Console) home(w http.ResponseWriter, req *http.Request) {
+	ctx, cancel := asking(req)
+	defer cancel()
+	unknown, err := c.options.Operator.ListUnknown(ctx, &sidecallv1.ListUnknownRequest{PageSize: listed})
+	if err != nil {
+		c.fail(w, req, err)
+		return
+	}
+	held, err := c.options.Operator.ListHeld(ctx, &sidecallv1.ListHeldRequest{PageSize: listed})
+	if err != nil {
+		c.fail(w, req, err)
+		return
+	}
+	overview, err := c.options.Operator.GetOverview(ctx, &sidecallv1.GetOverviewRequest{})
+	if err != nil {
+		c.fail(w, req, err)
+		return
+	}
+	body := homePage{
+		Held: held.GetExecutions(), MoreHeld: held.GetNextPageToken() != "",
+		Unknown: unknown.GetExecutions(), MoreUnknown: unknown.GetNextPageToken() != "",
+		Numbers: overview.GetNumbers(), Plots: c.samples.plots(overview.GetNumbers()),
+	}
+	for _, tool := range overview.GetTools() {
+		if tool.GetBreaker() != "closed" || tool.GetRefused() != "" {
+			body.Ailing = append(body.Ailing, tool)
+		}
+	}
+	c.show(w, req, http.StatusOK, "home", "Did it run?", body)
+}
+
+func (c *Console) tools(w http.ResponseWriter, req *http.Request) {
+	ctx, cancel := asking(req)
+	defer cancel()
+	overview, err := c.options.Operator.GetOverview(ctx, &sidecallv1.GetOverviewRequest{})
+	if err != nil {
+		c.fail(w, req, err)
+		return
+	}
+	c.show(w, req, http.StatusOK, "tools", "Tools", overview.GetTools())
+}
+
+// foundPage is what a search has found.
+type foundPage struct {
+	Calls      []*sidecallv1.FoundExecution
+	By         string // what it was found by
+	Remembered string
+	SearchKeys []string
+	More       bool
+}
+
+// find searches for what stands in the box: an argument (order_id=A-77), a label
+// (label:user=u-9), else an id or, where no call has it, a conversation.
+func (c *Console) find(w http.ResponseWriter, req *http.Request) {
+	ctx, cancel := asking(req)
+	defer cancel()
+	var res *sidecallv1.FindExecutionsResponse
+	var by string
+	for _, search := range searches(req.FormValue("q")) {
+		var err error
+		search.request.PageSize, by = listed, search.by
+		if res, err = c.options.Operator.FindExecutions(ctx, search.request); err != nil {
+			c.fail(w, req, err)
+			return
+		}
+		if len(res.GetExecutions()) > 0 {
+			break
+		}
+	}
+	if res == nil {
+		http.Redirect(w, req, "/", http.StatusSeeOther)
+		return
+	}
+	if calls := res.GetExecutions(); len(calls) == 1 {
+		http.Redirect(w, req, callURL(calls[0].GetTenant(), calls[0].GetConversationId(), calls[0].GetTurnId(), calls[0].GetToolUseId()), http.StatusSeeOther)
+		return
+	}
+	c.show(w, req, http.StatusOK, "found", "Found", foundPage{
+		Calls: res.GetExecutions(), By: by, Remembered: instant(res.GetRememberedSince()), SearchKeys: res.GetSearchKeys(), More: res.GetNextPageToken() != "",
+	})
+}
+
+// search is one way to read what was searched for.
+type search struct {
+	by      string
+	request *sidecallv1.FindExecutionsRequest
+}
+
+func searches(text string) []search {
+	text = strings.TrimSpace(text)
+	if rest, ok := strings.CutPrefix(text, "label:"); ok {
+		name, value, _ := strings.Cut(rest, "=")
+		return []search{{"the label " + name, &sidecallv1.FindExecutionsRequest{Label: name, LabelValue: value}}}
+	}
+	if key, value, ok := strings.Cut(text, "="); ok {
+		return []search{{"the argument " + key, &sidecallv1.FindExecutionsRequest{Key: key, Value: value}}}
+	}
+	if text == "" {
+		return nil
+	}
+	return []search{
+		{"the id " + text, &sidecallv1.FindExecutionsRequest{ToolUseId: text}},
+		{"the conversation " + text, &sidecallv1.FindExecutionsRequest{ConversationId: text}},
+	}
+}
+
+// callPage is one call.
+type callPage struct {
+	*sidecallv1.FoundExecution
+
+	// Said is what came of what was asked for last; Answer what a verification has said.
+	Said string
+}
+
+func (c *Console) call(w http.ResponseWriter, req *http.Request) {
+	ctx, cancel := asking(req)
+	defer cancel()
+	found, err := c.options.Operator.FindExecutions(ctx, &sidecallv1.FindExecutionsRequest{
+		ToolUseId: req.FormValue("id"), ConversationId: req.FormValue("conversation"), PageSize: 1000,
+	})
+	if err != nil {
+		c.fail(w, req, err)
+		return
+	}
+	for _, one := range found.GetExecutions() {
+		if one.GetTurnId() == req.FormValue("turn") && one.GetConversationId() == req.FormValue("conversation") {
+			c.show(w, req, http.StatusOK, "call", one.GetExecution().GetToolName(), callPage{one, req.FormValue("said")})
+			return
+		}
+	}
+	c.show(w, req, http.StatusNotFound, "failed", "Never seen",
+		fmt.Sprintf("No call of this id was claimed since %s. One that was refused before it was claimed leaves no record.", instant(found.GetRememberedSince())))
+}
+
+// conversation shows a conversation as it went.
+func (c *Console) conversation(w http.ResponseWriter, req *http.Request) {
+	ctx, cancel := asking(req)
+	defer cancel()
+	var from int32
+	_, _ = fmt.Sscan(req.FormValue("from"), &from) // without it, from the beginning
+	res, err := c.options.Operator.ShowConversation(ctx, &sidecallv1.ShowConversationRequest{ConversationId: req.FormValue("id"), FromEvent: from})
+	if err != nil {
+		c.fail(w, req, err)
+		return
+	}
+	c.show(w, req, http.StatusOK, "conversation", "Conversation "+req.FormValue("id"), conversationPage{
+		ShowConversationResponse: res, ID: req.FormValue("id"), Tenant: req.FormValue("tenant"), From: from,
+	})
+}
+
+// conversationPage is a page of a conversation.
+type conversationPage struct {
+	*sidecallv1.ShowConversationResponse
+
+	ID, Tenant string
+	From       int32
+}
+
+// First reports that an event of the page is the first error that was not recovered from.
+func (p conversationPage) First(i int) bool {
+	return int32(i)+p.From == p.GetFirstUnrecovered()
+}
+
+func (c *Console) decide(w http.ResponseWriter, req *http.Request) {
+	ctx, cancel := asking(req)
+	defer cancel()
+	var err error
+	text := "It is denied, for good."
+	if req.FormValue("as") == "allow" {
+		text = "It is allowed: sent again with its id it runs, once."
+		_, err = c.options.Operator.ApproveExecution(ctx, &sidecallv1.ApproveExecutionRequest{
+			ConversationId: req.FormValue("conversation"), TurnId: req.FormValue("turn"), ToolUseId: req.FormValue("id"),
+			DecidedBy: c.options.By, Reason: req.FormValue("reason"), Hold: req.FormValue("hold"), Fingerprint: req.FormValue("fingerprint"),
+		})
+	} else {
+		_, err = c.options.Operator.DenyExecution(ctx, &sidecallv1.DenyExecutionRequest{
+			ConversationId: req.FormValue("conversation"), TurnId: req.FormValue("turn"), ToolUseId: req.FormValue("id"),
+			DecidedBy: c.options.By, Reason: req.FormValue("reason"), Hold: req.FormValue("hold"), Fingerprint: req.FormValue("fingerprint"),
+		})
+	}
+	if err != nil {
+		c.fail(w, req, err)
+		return
+	}
+	said(w, req, text)
+}
+
+// callURL is the page of a call.
+func callURL(tenant, conversation, turn, id string) string {
+	q := url.Values{"conversation": {conversation}, "turn": {turn}, "id": {id}}
+	if tenant != "" {
+		q.Set("tenant", tenant)
+	}
+	return "/call?" + q.Encode()
+}
+
+// said leads back to the page of the call, which tells what came of a request.
+func said(w http.ResponseWriter, req *http.Request, text string) {
+	at := callURL(req.FormValue("tenant"), req.FormValue("conversation"), req.FormValue("turn"), req.FormValue("id"))
+	http.Redirect(w, req, at+"&said="+url.QueryEscape(text), http.StatusSeeOther)
+}
+
+func (c *Console) resolve(w http.ResponseWriter, req *http.Request) {
+	ctx, cancel := asking(req)
+	defer cancel()
+	state := map[string]sidecallv1.ExecutionState{
+		"done": sidecallv1.ExecutionState_EXECUTION_STATE_DONE, "not_run": sidecallv1.ExecutionState_EXECUTION_STATE_NOT_RUN,
+	}[req.FormValue("as")]
+	var epoch int64
+	_, _ = fmt.Sscan(req.FormValue("epoch"), &epoch) // without it, whichever it is at
+	_, err := c.options.Operator.ResolveExecution(ctx, &sidecallv1.ResolveExecutionRequest{
+		ConversationId: req.FormValue("conversation"), TurnId: req.FormValue("turn"), ToolUseId: req.FormValue("id"),
+		State: state, Reason: req.FormValue("reason"), Content: req.FormValue("content"), ResolvedBy: c.options.By, Epoch: epoch,
+	})
+	if err != nil {
+		c.fail(w, req, err)
+		return
+	}
+	said(w, req, "It is settled as "+req.FormValue("as")+".")
+}
+
+func (c *Console) verify(w http.ResponseWriter, req *http.Request) {
+	ctx, cancel := asking(req)
+	defer cancel()
+	res, err := c.options.Operator.VerifyExecution(ctx, &sidecallv1.VerifyExecutionRequest{
+		ConversationId: req.FormValue("conversation"), TurnId: req.FormValue("turn"), ToolUseId: req.FormValue("id"),
+		ArgumentsJson: req.FormValue("arguments"), Settle: req.FormValue("settle") == "yes", ResolvedBy: c.options.By,
+	})
+	if err != nil {
+		c.fail(w, req, err)
+		return
+	}
+	text := "The verification says: " + res.GetExplanation() + "."
+	if res.GetSettled() {
+		text += " It is settled so."
+	}
+	said(w, req, text)
+}
