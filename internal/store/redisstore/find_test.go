@@ -168,3 +168,28 @@ func TestFindingCorruptRecords(t *testing.T) {
 		}
 	}
 }
+
+// A call that is claimed again and again has one entry, however soon that is: the time by which it
+// is decided may be a little behind that of the server.
+func TestOneEntryOfACallThatIsClaimedAgainAtOnce(t *testing.T) {
+	t.Parallel()
+	srv := redisserver.Start(t, redisserver.Options{})
+	s := open(t, Options{Addrs: []string{srv.Addr}})
+	req := request("x", tool.NonIdempotent)
+	req.Terms = []dedupe.Term{{1}}
+	for i := range 2000 {
+		req.Owner = fmt.Sprint(i)
+		a, err := s.Admit(t.Context(), req)
+		if err != nil || a.Verdict != dedupe.Won {
+			t.Fatal(a.Verdict, err)
+		}
+		end := settlement("x", "")
+		end.Owner, end.Epoch, end.State = req.Owner, a.Record.Epoch, dedupe.NotRun
+		if v, err := s.Settle(t.Context(), end); err != nil || v != dedupe.Settled {
+			t.Fatal(v, err)
+		}
+	}
+	if n := srv.Do("zcard", indexesOf(srv)[0]); n != int64(1) {
+		t.Errorf("it has %d entries", n)
+	}
+}

@@ -77,12 +77,12 @@ func (r *rows) Index(key tool.CallID, terms []dedupe.Term, keep time.Duration) e
 		return fmt.Errorf("%w: a call is found whose record is not set", dedupe.ErrInvalid)
 	}
 	started, others := r.writes[stored].record.StartedAt, len(r.writes)
-	if old := r.read[at].record; old != nil && r.read[at].text != "" && !old.StartedAt.Equal(started) {
-		r.unindex(key, terms, old)
-	}
-	since := int64(0) // when it is done
-	if started.Location() != ofStep {
+	anew, since := started.Location() == ofStep, int64(0) // when it is done
+	if !anew {
 		since = dedupe.Millis(started)
+	}
+	if old := r.read[at].record; old != nil && r.read[at].text != "" && (anew || !old.StartedAt.Equal(started)) {
+		r.unindex(key, terms, old)
 	}
 	r.write('I', r.period(key, keep, dedupe.Millis(started)), keep.Milliseconds(), r.entries(key, terms, since))
 	r.first(others)
