@@ -61,9 +61,9 @@ func (l Line) Receipt() (r Receipt, err error) {
 
 // Head is the end of a chain.
 type Head struct {
-	Count int64  // of its lines, also of those that are forgotten
-	Hash  string // of the last one
-	At    time.Time
+	Count int64     `json:"Count"` // of its lines, also of those that are forgotten
+	Hash  string    `json:"Hash"`  // of the last one
+	At    time.Time `json:"At"`
 }
 
 // Chain is a part of the receipts of a conversation.

@@ -21,7 +21,7 @@ func (c *call) details() []byte {
 	kept := &sidecallv1.CallDetails{PromptId: c.Prompt, Labels: c.Labels, UpstreamId: c.run.tried.upstreamID}
 	if c.snapshot.Limits.KeepArguments {
 		kept.ArgumentsJson = c.shownArguments()
-		if shown := tool.ShortenBytes(kept.ArgumentsJson, maxKeptArguments); shown != kept.ArgumentsJson {
+		if shown := tool.ShortenBytes(kept.GetArgumentsJson(), maxKeptArguments); shown != kept.GetArgumentsJson() {
 			kept.ArgumentsJson, kept.ArgumentsCut = shown, true
 		}
 	}

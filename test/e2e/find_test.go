@@ -125,7 +125,7 @@ func verdictOf(t *testing.T, s *harness.Sidecar, search ...string) string {
 // A webhook is told of what is unknown, also of what a kill has left, and of what waits.
 func TestAWebhookIsToldOfWhatNeedsAPerson(t *testing.T) {
 	t.Parallel()
-	secret := "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw" //nolint:gosec // the example of the specification
+	secret := "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"
 	key, err := base64.StdEncoding.DecodeString(strings.TrimPrefix(secret, "whsec_"))
 	if err != nil {
 		t.Fatal(err)

@@ -201,7 +201,7 @@ func (f *finding) page(ctx context.Context, found []entry) (page dedupe.Page, er
 func (f *finding) call(ctx context.Context, e entry) (call dedupe.Listed, current bool, err error) {
 	key, claimed, err := e.decode(f.search.Tenant)
 	if err != nil {
-		return dedupe.Listed{Err: err}, true, nil
+		return dedupe.Listed{Err: err}, true, nil //nolint:nilerr // which is listed
 	}
 	seen, err := f.See(ctx, key)
 	if dedupe.IsCorrupt(err) || errors.Is(err, dedupe.ErrLayout) {

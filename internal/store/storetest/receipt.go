@@ -55,7 +55,7 @@ func receipts(s *suite) {
 	s.wantVerdict(s.admit(request("silent", "owner of silent", tool.NonIdempotent, long)), dedupe.Won)
 	s.settle(ends("silent", dedupe.Done)) // without a receipt
 	chain := s.chain()
-	want := []string{"unknown not_run", "unknown unknown", "done done"}
+	want := []string{"unknown not_run", "unknown unknown", "done done"} //nolint:dupword // a state and an outcome that are called the same
 	if chain.Count != int64(len(want)) || len(chain.Lines) != len(want) {
 		s.Fatalf("%+v, want %q", chain, want)
 	}
