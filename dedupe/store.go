@@ -47,9 +47,6 @@ type Store interface {
 	// with its record as it is Observed and its result. One whose record is forgotten is listed
 	// as Absent for as long as IndexKeep says.
 	Find(ctx context.Context, s Search) (Page, error)
-	// Receipts returns the head of the receipts of a conversation, and lines down from one on;
-	// from the last for 0. At most ChainPage.
-	Receipts(ctx context.Context, tenant, conversation string, from int64) (Chain, error)
 	// Output returns a kept output of the tenant; ErrNoOutput when there is none.
 	Output(ctx context.Context, tenant, ref string) (Output, error)
 	// Ping reports whether the store can serve now.
@@ -69,4 +66,11 @@ type Watcher interface {
 type Clock interface {
 	// Now returns the store's time, which may be another than this process's.
 	Now(ctx context.Context) (time.Time, error)
+}
+
+// Ledger is a Store that can tell the receipts that settlements have left in it.
+type Ledger interface {
+	// Receipts returns the head of the receipts of a conversation, and lines down from one on;
+	// from the last for 0. At most ChainPage.
+	Receipts(ctx context.Context, tenant, conversation string, from int64) (Chain, error)
 }
