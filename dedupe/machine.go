@@ -25,7 +25,7 @@ func (m Machine) do(ctx context.Context, s Step, invalid error) error {
 
 // Admit implements Store.
 func (m Machine) Admit(ctx context.Context, req Request) (Admission, error) {
-	s := &admitting{step: m.step(req.Key, Begins, len(req.Draw.Counter)), req: req}
+	s := &admitting{step: m.step(req.Key, Begins, len(req.Draw.Counter)+len(req.Details)+indexBytes(&req.Key, req.Terms)), req: req}
 	if req.Hold != nil {
 		s.bytes += len(req.Hold.Result)
 	}

@@ -165,7 +165,8 @@ func stale(err error) error {
 // long ago that its record may be forgotten is not made again. of has what
 // they share, but for ID, Tool, Arguments, Conversation and Turn; its Prompt counts where
 // the conversation has none, since calls stay in theirs. What it returns is empty
-// where every call has its result. After an error it loads what there is first.
+// where every call has its result. Where one of them waits for a person (Held) nothing is appended:
+// resume once more when it is decided. After an error it loads what there is first.
 func (v *Conversation) Resume(ctx context.Context, of Call) (*ToolMessages, error) {
 	if v.unsure {
 		if err := v.load(ctx); err != nil {
@@ -181,6 +182,9 @@ func (v *Conversation) Resume(ctx context.Context, of Call) (*ToolMessages, erro
 	answered, err := v.client.run(ctx, &sidecallv1.RunMessageRequest{OpenAtVersion: int64(len(v.Messages))}, of)
 	if err != nil {
 		return nil, stale(err)
+	}
+	if len(answered.Held()) > 0 { // what answers a held call closes it
+		return answered, nil
 	}
 	if err := v.append(ctx, "", false, anyOf(answered.Messages)...); err != nil {
 		return nil, err

@@ -44,6 +44,10 @@ type LoopOptions struct {
 	// OnEscalation is given what the tools answered where a person has to be asked before
 	// the model goes on, and says whether it may. Without it the loop ends.
 	OnEscalation func(ctx context.Context, answered *ToolMessages) (goOn bool, err error)
+	// OnHeld is given what was answered where calls wait for a person, waits, and says whether
+	// to make them again. Without it the loop ends, and none of the answers is kept: one with
+	// Keep goes on from there.
+	OnHeld func(ctx context.Context, answered *ToolMessages) (again bool, err error)
 }
 
 // Loop is how a loop has ended.
@@ -51,7 +55,8 @@ type Loop struct {
 	// Messages are those that it was given, and what came to them.
 	Messages []json.RawMessage
 	// ExitReason is why: end_turn; max_tokens or refusal, of the provider; loop_detected,
-	// when the sidecar said stop; escalation; budget_exceeded; max_turns; error; cancelled.
+	// when the sidecar said stop; escalation; held, when calls wait for a person: what
+	// answers them is not among Messages; budget_exceeded; max_turns; error; cancelled.
 	ExitReason string
 	// Message is the last one of the model.
 	Message any
@@ -70,7 +75,7 @@ type Loop struct {
 func (c *Client) RunLoop(ctx context.Context, ask Ask, messages []any, options LoopOptions) (*Loop, error) {
 	l := &loop{LoopOptions: options, ask: ask, client: c, Loop: Loop{ExitReason: "error"}}
 	err := l.begin(ctx, messages)
-	if l.PromptID = l.Of.Prompt; err != nil {
+	if l.PromptID = l.Of.Prompt; err != nil || l.ExitReason == heldUp {
 		return &l.Loop, err
 	}
 	if l.Keep != nil && len(messages) == 0 && l.Keep.ended() {
@@ -81,7 +86,9 @@ func (c *Client) RunLoop(ctx context.Context, ask Ask, messages []any, options L
 	if err != nil && ctx.Err() != nil {
 		l.ExitReason = "cancelled"
 	}
-	c.endPrompt(ctx, l.Of, l.ExitReason)
+	if l.ExitReason != heldUp { // its prompt has not ended
+		c.endPrompt(ctx, l.Of, l.ExitReason)
+	}
 	return &l.Loop, err
 }
 
@@ -101,8 +108,14 @@ func (l *loop) begin(ctx context.Context, messages []any) error {
 	l.Of.Prompt = cmp.Or(l.Of.Prompt, rand.Text())
 	if l.Keep != nil {
 		l.Of.Conversation = l.Keep.ID
-		if _, err := l.Keep.Resume(ctx, l.Of); err != nil {
+		answered, err := l.untilDecided(ctx, func() (*ToolMessages, error) { return l.Keep.Resume(ctx, l.Of) })
+		if err != nil {
 			return err
+		}
+		if len(answered.Held()) > 0 {
+			l.Results, l.ExitReason, l.Messages = answered.Results, heldUp, slices.Clone(l.Keep.Messages)
+			l.Of.Prompt = l.Keep.Prompt
+			return nil
 		}
 		if named || len(messages) > 0 || l.Keep.Prompt == "" {
 			l.Keep.Prompt = l.Of.Prompt
@@ -181,7 +194,7 @@ func (l *loop) run(ctx context.Context) (err error) {
 }
 
 // turn takes in a message of the model, makes its calls, and takes in what answers them;
-// nil when there are none. The message is kept before anything is run, so that whoever goes
+// nil when there are none, or some wait for a person. The message is kept before anything is run, so that whoever goes
 // on finds the calls. Those of a message that was cut are not run: they are kept with their
 // answers, or whoever goes on would run them.
 func (l *loop) turn(ctx context.Context) (*ToolMessages, error) {
@@ -206,15 +219,35 @@ func (l *loop) turn(ctx context.Context) (*ToolMessages, error) {
 		}
 		own = nil
 	}
-	answered, err := l.client.RunTools(ctx, text, of)
+	answered, err := l.untilDecided(ctx, func() (*ToolMessages, error) { return l.client.RunTools(ctx, text, of) })
 	if err != nil {
 		return nil, err
+	}
+	if len(answered.Held()) > 0 { // what answers a held call closes it
+		l.Results, l.ExitReason = answered.Results, heldUp
+		return nil, nil //nolint:nilnil // as documented
 	}
 	turn := ""
 	if own != nil {
 		turn = of.Turn
 	}
 	return answered, l.add(ctx, turn, false, slices.Concat(own, answered.Messages))
+}
+
+// heldUp is the exit reason of a loop whose calls wait for a person.
+const heldUp = "held"
+
+// untilDecided makes calls, and once more whenever OnHeld says so, until none waits for a person.
+func (l *loop) untilDecided(ctx context.Context, run func() (*ToolMessages, error)) (*ToolMessages, error) {
+	for {
+		answered, err := run()
+		if err != nil || len(answered.Held()) == 0 || l.OnHeld == nil {
+			return answered, err
+		}
+		if again, err := l.OnHeld(ctx, answered); err != nil || !again {
+			return answered, err
+		}
+	}
 }
 
 func exitReason(read *sidecallv1.ReadMessageResponse, err error) string {

@@ -126,6 +126,42 @@ func TestALoop(t *testing.T) {
 	}
 }
 
+// A call that waits for a person ends the loop before anything answers it, or is made again.
+func TestALoopThatWaitsForAPerson(t *testing.T) {
+	decided := 0
+	result := func(r *sidecallv1.ExecuteToolResponse) {
+		if decided == 0 {
+			r.IsError, r.Hold = true, &sidecallv1.Hold{Reason: "always"}
+		}
+	}
+	for name, c := range map[string]struct {
+		onHeld func(context.Context, *sidecall.ToolMessages) (bool, error)
+		reason string
+	}{
+		"nobody waits": {nil, "held"},
+		"in vain":      {func(context.Context, *sidecall.ToolMessages) (bool, error) { return false, nil }, "held"},
+		"until it is allowed": {func(_ context.Context, m *sidecall.ToolMessages) (bool, error) {
+			decided = len(m.Held())
+			return true, nil
+		}, "end_turn"},
+	} {
+		decided = 0
+		var asked []*sidecallv1.ExecuteToolsRequest
+		client, model := connect(t, answering(&asked, result)), []string{wants, done}
+		ended, err := client.RunLoop(t.Context(), func(context.Context, []json.RawMessage) (any, error) {
+			said := model[0]
+			model = model[1:]
+			return said, nil
+		}, []any{map[string]string{"role": "user", "content": "hi"}}, sidecall.LoopOptions{Of: sidecall.Call{Conversation: "c"}, OnHeld: c.onHeld})
+		if err != nil || ended.ExitReason != c.reason || ended.PromptID == "" {
+			t.Errorf("%s: %+v, %v", name, ended, err)
+		}
+		if n := len(ended.Messages); c.reason == "held" && n != 2 || c.reason != "held" && (n != 4 || decided == 0 || len(asked) != 2) {
+			t.Errorf("%s: %d messages, after %d batches", name, n, len(asked))
+		}
+	}
+}
+
 func TestATurnWithoutAnIDHasItsPlace(t *testing.T) {
 	var asked []*sidecallv1.ExecuteToolsRequest
 	client := connect(t, answering(&asked, fine))

@@ -53,6 +53,17 @@ type ToolMessages struct {
 	spent bool
 }
 
+// Held are the results of the calls that wait for a person. To append any of the messages
+// closes them: run the same message again once they are decided.
+func (m *ToolMessages) Held() (held []*Result) {
+	for _, r := range m.Results {
+		if r.GetHold() != nil {
+			held = append(held, r)
+		}
+	}
+	return held
+}
+
 // RunTools runs the tools that the message of an assistant calls, and returns what is to be
 // appended after it. The message is an Anthropic message, a Chat Completion (or a choice or
 // message of one) or a Response: the value of a provider's SDK, its JSON ([]byte,

@@ -70,8 +70,10 @@ func (c *call) terms() []dedupe.Term {
 			terms = append(terms, term)
 		}
 	}
-	for _, name := range slices.Sorted(maps.Keys(c.Labels)) {
-		add(byLabel, name, c.Labels[name])
+	if len(c.Labels) > 0 { // most have none
+		for _, name := range slices.Sorted(maps.Keys(c.Labels)) {
+			add(byLabel, name, c.Labels[name])
+		}
 	}
 	c.route.Search.Each(c.args.values, func(name, value string) { add(byArgument, name, value) })
 	return terms

@@ -3,6 +3,7 @@
 package e2e
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"net/http"
@@ -12,6 +13,7 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
+	sidecall "github.com/sidecall/sidecall/clients/go"
 	sidecallv1 "github.com/sidecall/sidecall/proto/sidecall/v1"
 	"github.com/sidecall/sidecall/test/testkit/harness"
 	"github.com/sidecall/sidecall/test/testkit/upstream"
@@ -237,4 +239,51 @@ func TestAgentsApproveNothing(t *testing.T) {
 		}
 	}
 	wantHeld(t, s.Call(refunding("refund", "large")))
+}
+
+// A loop whose conversation is kept ends where a call waits for a person, and another process goes
+// on with it when somebody has allowed it: what was done in the same message is replayed, and what
+// was held runs. Only then is any of it answered in the conversation.
+func TestALoopGoesOnWithWhatWasAllowed(t *testing.T) {
+	t.Parallel()
+	onBothStores(t, func(t *testing.T, store string) {
+		up := startTill(t)
+		s := harness.Start(t, up.asking(store))
+		const wants = `{"id":"msg_1","type":"message","role":"assistant","stop_reason":"tool_use","content":[` +
+			`{"type":"tool_use","id":"small","name":"refund","input":{"key":"small","cents":5}},` +
+			`{"type":"tool_use","id":"large","name":"refund","input":{"key":"large","cents":100001}}]}`
+		const done = `{"id":"msg_2","type":"message","role":"assistant","stop_reason":"end_turn","content":[{"type":"text","text":"done"}]}`
+		loop := func(says string, messages ...any) *sidecall.Loop {
+			client, err := sidecall.Dial("tcp://" + s.Addr)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer client.Close()
+			kept, err := client.Conversation(t.Context(), "c1", sidecall.Anthropic)
+			if err != nil {
+				t.Fatal(err)
+			}
+			ended, err := client.RunLoop(t.Context(), func(context.Context, []json.RawMessage) (any, error) { return says, nil }, messages, sidecall.LoopOptions{Keep: kept, MaxTurns: 1})
+			if err != nil {
+				t.Fatal(err)
+			}
+			return ended
+		}
+		first := loop(wants, map[string]string{"role": "user", "content": "refund both"})
+		if first.ExitReason != "held" || len(first.Messages) != 2 || up.Ledger.Executions("small") != 1 {
+			t.Fatalf("held: %+v", first)
+		}
+		if again := loop(done); again.ExitReason != "held" || len(again.Results) != 2 {
+			t.Fatalf("nobody has allowed it yet: %+v", again)
+		}
+		approvals(t, s, 0, "approve", "--conversation", "c1", "--turn", "msg_1", "--id", "large", "--as", "ada", "--reason", "asked the customer", "--yes")
+		if last := loop(done); last.ExitReason != "end_turn" || len(last.Messages) != 4 || last.PromptID != first.PromptID {
+			t.Fatalf("allowed: %+v", last)
+		}
+		for _, id := range []string{"small", "large"} {
+			if n := up.Ledger.Executions(id); n != 1 {
+				t.Errorf("%s was executed %d times", id, n)
+			}
+		}
+	})
 }

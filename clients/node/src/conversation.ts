@@ -101,7 +101,8 @@ export class Conversation {
 
   /**
    * Makes the calls that have no result, with the ids that they had: what is done is replayed, and nothing runs twice. What
-   * answers them is appended and given back; it is empty where every call has its result. After an error or a
+   * answers them is appended and given back; it is empty where every call has its result. Where one of them waits for a
+   * person (held) nothing is appended: resume once more when it is decided. After an error or a
    * StaleConversation it loads what there is first.
    * @param options The prompt is the calls' own where they have one.
    */
@@ -193,6 +194,7 @@ export class Kept {
     const answered = await this.#keeper.runOpen(this.texts.length, shared, wait).catch((error: unknown) => {
       throw stale(error, this.texts.length) ?? error
     })
+    if (answered.held.length > 0) return answered // what answers a held call closes it
     await this.append(answered, wait)
     this.pending = []
     return answered

@@ -18,6 +18,9 @@ export interface LoopOptions extends Omit<Fields, 'conversationId' | 'turnId' | 
   /** Is given what the tools answered where a person has to be asked before the model goes on, and says whether it may.
    * Without it the loop ends there. */
   onEscalation?: ((answered: ToolMessages) => boolean | Promise<boolean>) | undefined
+  /** Is given what was answered where calls wait for a person, waits, and says whether to make them again. Without it the
+   * loop ends, and none of the answers is kept: one with keep goes on from there. */
+  onHeld?: ((answered: ToolMessages) => boolean | Promise<boolean>) | undefined
   keep?: undefined
 }
 
@@ -31,8 +34,9 @@ export interface KeptLoopOptions extends Omit<LoopOptions, 'conversationId' | 'k
 export type Ask<M, A> = (messages: M[], wait: { signal?: AbortSignal }) => A | Promise<A>
 
 /** Why a loop ended: end_turn; max_tokens or refusal, of the provider; loop_detected, when the sidecar said stop;
- * escalation, when a person has to be asked; budget_exceeded; max_turns. */
-export type ExitReason = 'end_turn' | 'max_tokens' | 'refusal' | 'loop_detected' | 'escalation' | 'budget_exceeded' | 'max_turns'
+ * escalation, when a person has to be asked; held, when calls wait for one: what answers them is not among the messages;
+ * budget_exceeded; max_turns. */
+export type ExitReason = 'end_turn' | 'max_tokens' | 'refusal' | 'loop_detected' | 'escalation' | 'held' | 'budget_exceeded' | 'max_turns'
 
 /** How a loop has ended. */
 export interface Loop<M = unknown, A = unknown> {
@@ -63,21 +67,22 @@ function begun(ask: unknown, messages: unknown, options: unknown) {
   if (typeof ask !== 'function') throw new WrongField('ask', `want a function, got ${shown(ask)}`)
   if (!Array.isArray(messages)) throw new WrongField('messages', `want an array of messages, got ${shown(messages)}`)
   const given = object(options ?? {}, 'options') as LoopOptions | KeptLoopOptions
-  const { rpcTimeout, signal, maxTurns, onEscalation, promptId, keep, ...fields } = given
+  const { rpcTimeout, signal, maxTurns, onEscalation, onHeld, promptId, keep, ...fields } = given
   const shared = checked(fields, callFields)
   if (keep !== undefined) shared.conversationId = nameOf(keep, shared.conversationId)
   for (const own of ['toolUseId', 'toolName', 'argumentsJson', 'turnId', 'tokensUsed']) {
     if (own in shared) throw new WrongField(own, 'a loop says that itself')
   }
   if (shared.conversationId === undefined) throw new WrongField('conversationId', 'a loop needs one, or a conversation to keep')
-  if (onEscalation !== undefined && typeof onEscalation !== 'function') {
-    throw new WrongField('onEscalation', `want a function, got ${shown(onEscalation)}`)
+  for (const [name, given] of Object.entries({ onEscalation, onHeld })) {
+    if (given !== undefined && typeof given !== 'function') throw new WrongField(name, `want a function, got ${shown(given)}`)
   }
   return {
     fields: { ...shared, promptId: promptId === undefined || promptId === null ? randomUUID() : id(promptId, 'promptId') },
     wait: checked({ rpcTimeout, signal }, waitFields) as Wait,
     most: maxTurns === undefined ? MAX_TURNS : integer(1)(maxTurns, 'maxTurns'),
     onEscalation,
+    onHeld,
     isNamed: promptId !== undefined && promptId !== null,
     keep: keep && kept(keep),
   }
@@ -93,6 +98,11 @@ type Begun = ReturnType<typeof begun>
 
 export async function runLoop<M, A>(sidecar: Sidecar, ask: Ask<M, A>, messages: readonly M[], options: LoopOptions | KeptLoopOptions): Promise<Loop<M, A>> {
   const it = begun(ask, messages, options)
+  const left = it.keep && (await untilDecided(() => it.keep!.resume(it.fields, it.wait), it))
+  if (it.keep && left && left.held.length > 0) {
+    const { promptId } = it.keep
+    return { messages: it.keep.texts.map((text) => JSON.parse(text) as M), exitReason: 'held', message: undefined as A, promptId, turns: 0, tokens: 0, results: left.results }
+  }
   const all = it.keep ? await it.keep.begin(messages, it.fields, it.isNamed, it.wait) : plain(messages)
   if (it.keep) it.fields.promptId = it.keep.promptId
   const { promptId, ...shared } = it.fields as { promptId: string; conversationId?: string; profile?: string }
@@ -109,8 +119,8 @@ export async function runLoop<M, A>(sidecar: Sidecar, ask: Ask<M, A>, messages: 
     if (it.wait.signal?.aborted) exitReason = 'cancelled'
     throw error
   } finally {
-    // It is for the figures alone, and the prompt ends by itself later.
-    await sidecar.endPrompt({ conversationId: shared.conversationId!, promptId, profile: shared.profile ?? '', exitReason }).catch(() => {})
+    // It is for the figures alone, and the prompt ends by itself later. One that waits for a person has not ended.
+    if (exitReason !== 'held') await sidecar.endPrompt({ conversationId: shared.conversationId!, promptId, profile: shared.profile ?? '', exitReason }).catch(() => {})
   }
 }
 
@@ -132,9 +142,10 @@ async function turns<M, A>(sidecar: Sidecar, loop: Loop<M, A>, ask: Ask<M, A>, i
     const own = turn.messagesJson.map((one) => JSON.parse(one) as unknown)
     await add(loop, [...own, ...(cut ?? [])], it, of.turnId, cut === undefined && turn.calls > 0)
     if (turn.calls === 0) return turn.exitReason as ExitReason
-    const answered = cut ?? (await run())
-    if (cut === undefined) await add(loop, answered, it)
+    const answered = cut ?? (await untilDecided(run, it))
     loop.results = answered.results
+    if (answered.held.length > 0) return 'held' // what answers a held call closes it
+    if (cut === undefined) await add(loop, answered, it)
     if (answered.stop) return 'loop_detected'
     if (answered.requireEscalation && !(await it.onEscalation?.(answered))) return 'escalation'
     const spent = answered.results.every((r) => r.error?.code === 'BUDGET_EXCEEDED')
@@ -142,6 +153,14 @@ async function turns<M, A>(sidecar: Sidecar, loop: Loop<M, A>, ask: Ask<M, A>, i
     toldToWrapUp ||= spent
   }
   return 'max_turns'
+}
+
+/** Runs calls, and once more whenever onHeld says so, until none waits for a person. */
+async function untilDecided(run: () => Promise<ToolMessages>, it: Begun): Promise<ToolMessages> {
+  for (;;) {
+    const answered = await run()
+    if (answered.held.length === 0 || !(await it.onHeld?.(answered))) return answered
+  }
 }
 
 /** Takes in messages, once they are kept. */

@@ -148,6 +148,12 @@ export class ToolMessages<M = Appended> extends Array<M> {
   get requireEscalation(): boolean {
     return this.#answer.requireEscalation ?? false
   }
+
+  /** The results of the calls that wait for a person. To append any of the messages closes them: run the same message again
+   * once they are decided. */
+  get held(): readonly ExecuteToolResponse[] {
+    return this.results.filter((r) => r.hold)
+  }
 }
 
 /** Refuses what is no format. */

@@ -109,7 +109,7 @@ test('results are as their types say: what is unset is a zero value, or null', a
   assert.deepEqual({ ...(await sidecall.executeTool({ toolUseId: '1', toolName: 't' }, { conversationId: 'c' })) }, {
     toolUseId: '', outcome: 'OUTCOME_UNSPECIFIED', content: '', isError: false, error: null, violations: [], recovery: null, replayed: false,
     items: [], truncation: null, budget: null, recorded: false, structuredContentJson: '', duration: null, blocks: [], notices: [],
-    resolution: null, structuredOutputRef: '', stop: false, loop: null, earlier: null, traceparent: '',
+    resolution: null, structuredOutputRef: '', stop: false, loop: null, earlier: null, traceparent: '', hold: null, approval: null,
   })
   fake.result = () => ({ duration: { seconds: 1, nanos: 5 }, budget: { tokensUsed: 7 }, blocks: [{ data: Buffer.from('x') }], recovery: {} })
   const { duration, budget, blocks, recovery } = await sidecall.executeTool({ toolUseId: '1', toolName: 't' }, { conversationId: 'c' })
@@ -190,6 +190,20 @@ test('a person is asked', async () => {
   assert.equal(asked.length, 2)
   const refused = await sidecall.runLoop(said(ANTHROPIC, DONE), HELLO, { conversationId: 'c', onEscalation: async () => false })
   assert.equal(refused.exitReason, 'escalation')
+})
+
+test('a call that waits for a person', async () => {
+  const decided = []
+  fake.result = (call) => ({ toolUseId: call.toolUseId, ...(decided.length > 0 ? {} : { isError: true, hold: { reason: 'always' } }) })
+  for (const onHeld of [undefined, () => false]) {
+    const loop = await sidecall.runLoop(said(ANTHROPIC), HELLO, { conversationId: 'c', onHeld })
+    assert.deepEqual([loop.exitReason, loop.turns, loop.results[0].hold.reason], ['held', 1, 'always'])
+    assert.equal(loop.messages.at(-1).role, 'assistant') // what answers it would close it
+  }
+  assert.deepEqual(fake.ended(), []) // and its prompt goes on
+  const loop = await sidecall.runLoop(said(ANTHROPIC, DONE), HELLO, { conversationId: 'c', onHeld: async (m) => decided.push(m.held) > 0 })
+  assert.deepEqual([loop.exitReason, decided.map((held) => held.length)], ['end_turn', [2]])
+  assert.deepEqual(fake.ended(), ['end_turn'])
 })
 
 test('a budget that is used up leaves one turn to wrap up', async () => {

@@ -266,6 +266,23 @@ class LoopTest(Both):
 
         self.each(test)
 
+    def test_a_call_that_waits_for_a_person(self) -> None:
+        def test(fake: Fake, run: Callable[..., Any]) -> None:
+            decided: list[Any] = []
+            fake.result = lambda c: pb.ExecuteToolResponse(
+                tool_use_id=c.tool_use_id, is_error=not decided, hold=None if decided else pb.Hold(reason="always")
+            )
+            for waits in (None, lambda m: False):
+                loop = run("run_loop", said(ANTHROPIC), HELLO, conversation_id="c", on_held=waits)
+                self.assertEqual((loop.exit_reason, loop.turns, loop.results[0].hold.reason), ("held", 1, "always"))
+                self.assertEqual(loop.messages[-1]["role"], "assistant")  # what answers it would close it
+            self.assertEqual(fake.ended(), [])  # and its prompt goes on
+            loop = run("run_loop", said(ANTHROPIC, DONE), HELLO, conversation_id="c", on_held=lambda m: decided.append(m.held) or True)
+            self.assertEqual((loop.exit_reason, [len(held) for held in decided]), ("end_turn", [2]))
+            self.assertEqual(fake.ended(), ["end_turn"])
+
+        self.each(test)
+
     def test_a_budget_that_is_used_up_leaves_one_turn_to_wrap_up(self) -> None:
         def test(fake: Fake, run: Callable[..., Any]) -> None:
             fake.result = lambda c: pb.ExecuteToolResponse(

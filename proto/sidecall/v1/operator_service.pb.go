@@ -448,7 +448,7 @@ type UnknownExecution struct {
 	// Its record, without the result.
 	Execution *Execution `protobuf:"bytes,4,opt,name=execution,proto3" json:"execution,omitempty"`
 	// First 12 hexadecimal digits of the hash of tool and arguments, to tell
-	// calls apart. The arguments themselves are not stored.
+	// calls apart.
 	Fingerprint string `protobuf:"bytes,5,opt,name=fingerprint,proto3" json:"fingerprint,omitempty"`
 	// The read-only tool that can tell what became of it; empty when none is
 	// configured, or the tool is no longer registered.
@@ -1677,8 +1677,9 @@ type VerifyExecutionRequest struct {
 	TurnId string `protobuf:"bytes,2,opt,name=turn_id,json=turnId,proto3" json:"turn_id,omitempty"`
 	// Required.
 	ToolUseId string `protobuf:"bytes,3,opt,name=tool_use_id,json=toolUseId,proto3" json:"tool_use_id,omitempty"`
-	// The arguments of the call. They are not stored, so the verification needs
-	// them again, where its expressions read them; others are refused.
+	// The arguments of the call, where the verification reads them and not all of them are
+	// kept with its record (something is sensitive, there are more than 4 KiB, or the setting
+	// keep_arguments is none); others than it had are refused.
 	ArgumentsJson string `protobuf:"bytes,4,opt,name=arguments_json,json=argumentsJson,proto3" json:"arguments_json,omitempty"`
 	// Settle the call when the verification decides.
 	Settle bool `protobuf:"varint,5,opt,name=settle,proto3" json:"settle,omitempty"`

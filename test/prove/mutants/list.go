@@ -3,7 +3,7 @@ package mutants
 // All returns every mutant.
 func All() []Mutant {
 	var all []Mutant
-	for _, group := range [][]Mutant{machine(), steps(), redis(), stores(), embedded(), layers(), transports(), effects(), workers(), owners(), conversations(), reloads(), records(), outboxes(), references()} {
+	for _, group := range [][]Mutant{machine(), steps(), redis(), stores(), embedded(), finds(), layers(), transports(), effects(), workers(), owners(), conversations(), reloads(), records(), outboxes(), references()} {
 		all = append(all, group...)
 	}
 	return all
@@ -23,7 +23,7 @@ func machine() []Mutant {
 		{Name: "state.go: DONE is overwritten", Suite: memoryHistories, Edits: []Edit{
 			{stateMachine, "if r.State == s.State {", "if r.State == s.State && r.State != Done {"},
 			{stateMachine, "case NotRun:\n\t\treturn s.State == Done", "case NotRun, Done:\n\t\treturn s.State == Done"},
-			{stateMachine, "case Absent, Done, Closed:\n\t\treturn false", "case Absent, Closed:\n\t\treturn false"},
+			{stateMachine, "case Absent, Done, Closed, Held:\n\t\treturn false", "case Absent, Closed, Held:\n\t\treturn false"},
 		}},
 		one("state.go: another result for DONE is confirmed", stateMachine,
 			"if s.State == Done && !bytes.Equal(r.Result, s.Result) {", "if false && !bytes.Equal(r.Result, s.Result) {", memoryHistories),
@@ -31,9 +31,9 @@ func machine() []Mutant {
 		one("state.go: a late owner is refused", stateMachine, "return s.State == Done || s.State == NotRun && s.Epoch == 0 && r.unsentBefore()", "return s.State == NotRun && s.Epoch == 0 && r.unsentBefore()", memoryHistories),
 		one("state.go: what nobody has heard of is given back whatever came before it", stateMachine, "s.Epoch == 0 && r.unsentBefore()", "s.Epoch == 0", memoryHistories),
 		one("state.go: only the first claim is given back after its lease", stateMachine, "(r.Epoch == 1 || !r.Effect.Repeatable())", "r.Epoch == 1", memoryHistories),
-		one("state.go: what is declared anew counts as unsent", stateMachine, "max(r.Attempts, 1)", "0", memoryHistories),
+		one("state.go: what is declared anew counts as unsent", stateMachine, "= req.Effect, max(r.Attempts, 1), nil", "= req.Effect, 0, nil", memoryHistories),
 		one("state.go: a running call is resolved", stateMachine,
-			"r.Observed(now).State == Unknown &&", "(r.State == Unknown || r.State == Claimed) &&", memoryHistories),
+			"seen := r.Observed(now).State\n", "seen := r.Observed(r.LeaseUntil).State\n", memoryHistories),
 		one("state.go: a claim does not count its epoch", stateMachine, "r.Epoch + 1,", "max(r.Epoch, 1),", memoryHistories),
 		one("state.go: an expired non_idempotent claim is taken over", stateMachine,
 			"case !r.Effect.Repeatable() || !req.Effect.Repeatable():", "case false:", memoryHistories),
@@ -56,6 +56,16 @@ func machine() []Mutant {
 		one("state.go: UNKNOWN may be claimed", stateMachine, "return r, OutcomeUnknown, false", "return r.claim(req, now), Won, true", memoryHistories),
 		one("state.go: an expired claim is told as running", stateMachine,
 			"if r.State != Claimed || now.Before(r.LeaseUntil) {", "if true {", memoryHistories),
+
+		short(one("state.go: a held call runs unasked", stateMachine, "	case holds:\n		return r, AwaitsApproval, false\n", "	case holds:\n		return r.claim(req, now), Won, true\n", memoryHistories)),
+		one("state.go: a call that asks is not held", stateMachine, "		return r.hold(req, now), AwaitsApproval, true\n", "		return r.claim(req, now), Won, true\n", memoryHistories),
+		one("state.go: an approval is lost with the claim", stateMachine, "		Approval:    r.Approval,\n", "", memoryHistories),
+		one("state.go: an approval counts for good", stateMachine, "	if r.State == Held && !holds {\n", "	if false {\n", memoryHistories),
+		one("state.go: a hold that is over is approved", stateMachine, "	case r.Approved() || !r.holds(now):\n", "	case r.Approved():\n", memoryHistories),
+		one("state.go: a hold that is over is denied", stateMachine, "(seen == Unknown || seen == Held)", "(seen == Unknown || r.State == Held)", decidedHolds),
+		one("state.go: an approval is overwritten", stateMachine, "	case r.Approved() || !r.holds(now):\n", "	case !r.holds(now):\n", memoryHistories),
+		one("state.go: a hold forgets the attempts before it", stateMachine, "		Attempts:    r.Attempts,\n", "", memoryHistories),
+		one("state.go: a hold that is over is told as one", stateMachine, "	if r.State == Held && !r.holds(now) {\n		r.State,", "	if false {\n		r.State,", memoryHistories),
 	}
 }
 
@@ -84,7 +94,7 @@ func layers() []Mutant {
 		one("fence: a tenure counts from the answer", incarnation, "	f.confirm(sent, before", "	f.confirm(time.Now(), before", tenureFromRequest),
 		one("fence: what was claimed before the tenure was forgotten is held", fence, " && claimed.After(known.since)", "", forgottenTenure),
 		one("incarnation.go: a tenure that is forgotten unheard", "dedupe/incarnation.go", "after.Renewals <= f.last.Renewals //", "before.Token == \"\" //", forgottenTenure),
-		one("fence: settles whoever is the instance", fence, "err != nil && settlement.Epoch != 0 {", "err != nil && false {", stoppedPredecessor),
+		one("fence: settles whoever is the instance", fence, "err != nil && (settlement.Epoch != 0 || settlement.Resolves) {", "err != nil && false {", stoppedPredecessor),
 		one("tenure.go: another's is taken at once", tenure, "|| !t.over(bid, now)", "", twoOfOneName),
 		one("tenure.go: who was succeeded takes it back", tenure, "case bid.Number != 0 || bid.Resigns ||", "case bid.Resigns ||", bids),
 		one("dedupe: calls share an owner", dedupeFile,

@@ -65,6 +65,7 @@ var (
 	tenureFromRequest  = test("./dedupe", "TestATenureCountsFromTheRequest")
 	forgottenTenure    = test("./dedupe", "TestATenureThatIsForgotten")
 	sealedRecord       = test("./dedupe", "TestAnyByteOfASealedRecordCounts")
+	decidedHolds       = test("./dedupe", "TestAHoldIsDecided")
 	forgottenClaim     = test("./dedupe", "TestARunningCallThatTheStoreForgets")
 	longCall           = test("./dedupe", "TestARunningCallOutlivesItsRetention")
 	waiting            = test("./dedupe", "TestWaitingForAnotherProcess")

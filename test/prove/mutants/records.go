@@ -49,7 +49,7 @@ func records() []Mutant {
 		one("conn: no question before the first byte", connTrip, "	case !t.held():\n", "	case false:\n", rightToSend),
 		short(one("conn: no question when a connection is had", connTrip, "	if t.held() {\n", "	if true {\n", rightToSend)),
 
-		short(one("layout.go: a record in no state is read", layout, "int(s.State), int(Claimed), int(Closed)", "int(s.State), 0, int(Closed)", impossibleState)),
+		short(one("layout.go: a record in no state is read", layout, "int(s.State), int(Claimed), int(Held)", "int(s.State), 0, int(Held)", impossibleState)),
 		one("layout.go: the seal is not looked at, seen on Redis", layout, sealCompared, "false", impossibleState),
 		one("layout.go: a later layout is read", layout, "return OldestLayout <= version && version <= LayoutVersion", "return OldestLayout <= version", otherLayout),
 

@@ -33,6 +33,8 @@ var elsewhere = map[string]string{
 	"explain.Lost":          "what a resumed conversation is told of a record",
 	"explain.Forgotten":     "what a resumed conversation is told of a record",
 	"explain.Answered":      "what the record says of a call that its conversation has answered",
+	"explain.Held":          "what the record says of a call that a person is asked of: TestAdmitOfWhatIsHeld",
+	"explain.Denied":        "what a person says of a record",
 	"explain.Failure":       "what an attempt says: the guards before it are those of call",
 	"explain.Interrupted":   "a bug",
 	"call.invoke":           "the call was sent",

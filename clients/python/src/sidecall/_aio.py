@@ -143,14 +143,15 @@ class AsyncSidecall:
         profile: str | None = None,
         max_turns: int = _session.MAX_TURNS,
         on_escalation: Callable[[ToolMessages], Awaitable[bool] | bool] | None = None,
+        on_held: Callable[[ToolMessages], Awaitable[bool] | bool] | None = None,
         rpc_timeout: float | timedelta | None = None,
         **fields: Any,
     ) -> _session.Loop:
-        """As Sidecall.run_loop; ``ask`` and ``on_escalation`` may be async."""
+        """As Sidecall.run_loop; ``ask``, ``on_escalation`` and ``on_held`` may be async."""
         return await self._run(
             _session.run_loop(
                 ask, messages, conversation_id=conversation_id, prompt_id=prompt_id, profile=profile,
-                max_turns=max_turns, on_escalation=on_escalation, keep=keep, **fields,
+                max_turns=max_turns, on_escalation=on_escalation, on_held=on_held, keep=keep, **fields,
             ),
             rpc_timeout,
         )  # fmt: skip

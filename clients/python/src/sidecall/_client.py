@@ -185,6 +185,7 @@ class Sidecall:
         profile: str | None = None,
         max_turns: int = _session.MAX_TURNS,
         on_escalation: Callable[[ToolMessages], bool] | None = None,
+        on_held: Callable[[ToolMessages], bool] | None = None,
         rpc_timeout: float | timedelta | None = None,
         **fields: Any,
     ) -> _session.Loop:
@@ -194,6 +195,9 @@ class Sidecall:
         client.chat.completions.create(...) or client.responses.create(...). Where a
         person has to be asked before the model goes on, ``on_escalation`` is given
         what the tools answered, and says whether it may; without it the loop ends.
+        Where calls wait for a person, ``on_held`` is given what was answered, waits, and
+        says whether to make them again; without it the loop ends (``held``), and none
+        of the answers is kept: a loop with ``keep`` goes on from there.
 
         ``keep`` is the conversation that the sidecar keeps of it, message by message;
         then ``conversation_id`` is not needed. The calls in it that have no result
@@ -203,7 +207,7 @@ class Sidecall:
         return self._run(
             _session.run_loop(
                 ask, messages, conversation_id=conversation_id, prompt_id=prompt_id, profile=profile,
-                max_turns=max_turns, on_escalation=on_escalation, keep=keep, **fields,
+                max_turns=max_turns, on_escalation=on_escalation, on_held=on_held, keep=keep, **fields,
             ),
             rpc_timeout,
         )  # fmt: skip

@@ -127,6 +127,8 @@ class Kept:
             answered = yield from _session.run_message(tools.RunMessageRequest(open_at_version=self.version), shared)
         except grpc.RpcError as e:
             raise _stale(e, self.version) or e from e
+        if answered.held:  # what answers a held call closes it
+            return answered
         yield from self._append(answered)
         self.pending = ()
         return answered
@@ -176,7 +178,8 @@ class Conversation(Kept):
     def resume(self, *, rpc_timeout: float | timedelta | None = None, **fields: Any) -> ToolMessages:
         """Makes the calls that have no result, with the ids that they had: what is done
         is replayed, and nothing runs twice. What answers them is appended and
-        returned; it is empty where every call has its result. ``fields`` are those of
+        returned; it is empty where every call has its result. Where one of them waits for
+        a person (``held``) nothing is appended: resume once more when it is decided. ``fields`` are those of
         execute_tools, without the ids of the conversation and of the turn; the prompt is
         the calls' own where they have one. After an
         error or a StaleConversation it loads what there is first."""

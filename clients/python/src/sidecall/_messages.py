@@ -33,6 +33,12 @@ class ToolMessages(list[Message]):
         #: Nothing ran because the budget of the prompt is used up.
         self._spent = answer.budget_exceeded
 
+    @property
+    def held(self) -> Sequence[pb.ExecuteToolResponse]:
+        """The results of the calls that wait for a person. To append any of the messages
+        closes them: run the same message again once they are decided."""
+        return tuple(r for r in self.results if r.HasField("hold"))
+
 
 def sent(message: Any) -> str:
     """The JSON text of what a provider's SDK gave, or of the same as plain data."""

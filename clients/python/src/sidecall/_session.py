@@ -5,6 +5,7 @@ the other awaits it."""
 from __future__ import annotations
 
 import contextlib
+import functools
 import json
 import uuid
 from collections.abc import Callable, Generator, Mapping, Sequence
@@ -149,7 +150,8 @@ class Loop:
     #: All messages: those that it was given, and what came to them.
     messages: list[Message]
     #: Why it ended: end_turn; max_tokens or refusal, of the provider; loop_detected,
-    #: when the sidecar said stop; escalation, when a person has to be asked;
+    #: when the sidecar said stop; escalation, when a person has to be asked; held, when
+    #: calls wait for one: what answers them is not among the messages;
     #: budget_exceeded; max_turns.
     exit_reason: str
     #: The last message of the model, as the provider's SDK gave it.
@@ -173,6 +175,7 @@ def run_loop(
     profile: str | None,
     max_turns: int,
     on_escalation: Callable[[ToolMessages], Any] | None,
+    on_held: Callable[[ToolMessages], Any] | None = None,
     keep: Kept | None = None,
     **fields: Any,
 ) -> Steps[Loop]:
@@ -183,6 +186,9 @@ def run_loop(
     if keep is None:
         loop = Loop([_messages.plain(m) for m in messages], "error", None, prompt)
     else:
+        left = yield from until_decided(lambda: keep._resume(shared), on_held)
+        if left.held:
+            return Loop(keep.messages, "held", None, keep.prompt_id, results=left.results)
         begun = yield from keep._begin(messages, shared, prompt_id is not None)
         prompt = shared["prompt_id"] = keep.prompt_id
         loop = Loop(begun, "error", None, prompt)
@@ -190,7 +196,7 @@ def run_loop(
             loop.exit_reason = "end_turn"
             return loop
     try:
-        yield from _turns(loop, ask, max_turns, on_escalation, keep=keep, fields=shared)
+        yield from _turns(loop, ask, max_turns, on_escalation, on_held, keep=keep, fields=shared)
         return loop
     except BaseException as e:
         loop.exit_reason = "error" if isinstance(e, Exception) else "cancelled"
@@ -199,9 +205,19 @@ def run_loop(
         ended = conversations.EndPromptRequest(
             conversation_id=str(conversation_id), prompt_id=prompt, profile=profile or "", exit_reason=loop.exit_reason
         )
-        # It is for the figures alone, and the prompt ends by itself later.
+        # It is for the figures alone, and the prompt ends by itself later. One that waits for a
+        # person has not ended.
         with contextlib.suppress(grpc.RpcError, SidecallError):
-            yield Rpc("conversations", "EndPrompt", ended, wait=2)
+            if loop.exit_reason != "held":
+                yield Rpc("conversations", "EndPrompt", ended, wait=2)
+
+
+def until_decided(run: Callable[[], Steps[ToolMessages]], on_held: Callable[[ToolMessages], Any] | None) -> Steps[ToolMessages]:
+    """Runs calls, and once more whenever ``on_held`` says so, until none waits for a person."""
+    while True:
+        answered = yield from run()
+        if not answered.held or on_held is None or not (yield Do(on_held, (answered,))):
+            return answered
 
 
 def _name_of(conversation_id: str | int | None, keep: Kept | None) -> str | int:
@@ -219,6 +235,7 @@ def _turns(
     ask: Callable[[list[Message]], Any],
     max_turns: int,
     on_escalation: Callable[[ToolMessages], Any] | None,
+    on_held: Callable[[ToolMessages], Any] | None,
     *,
     keep: Kept | None,
     fields: Mapping[str, Any],
@@ -244,7 +261,10 @@ def _turns(
             loop.exit_reason = turn.exit_reason
             return
         if cut is None:
-            appended = yield from run_message(run, of)
+            appended = yield from until_decided(functools.partial(run_message, run, of), on_held)
+            if appended.held:  # what answers a held call closes it
+                loop.results, loop.exit_reason = appended.results, "held"
+                return
             yield from _add(loop, appended, keep)
         else:
             appended = cut

@@ -6,10 +6,13 @@ import asyncio
 import json
 import tempfile
 import unittest
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, ClassVar
 
+import grpc
 from sidecall import Context, Failure, Sidecall
+from sidecall.v1 import operator_service_pb2, operator_service_pb2_grpc
 
 from provider import Provider, Say
 
@@ -54,8 +57,9 @@ def config(directory: Path) -> dict[str, Any]:
 class DeskTest(unittest.TestCase):
     """Each test has a sidecar of its own, and each process it starts is ended."""
 
-    #: Further backends of the sidecar.
+    #: Further backends of the sidecar, and what is said of its tools besides.
     backends: ClassVar[dict[str, Any]] = {}
+    tools: ClassVar[dict[str, dict[str, Any]]] = {}
 
     def setUp(self) -> None:
         directory = tempfile.TemporaryDirectory(prefix="desk-")
@@ -63,6 +67,9 @@ class DeskTest(unittest.TestCase):
         self.directory = Path(directory.name)
         desk = config(self.directory)
         desk["backends"].update(self.backends)
+        desk["operator"] = f"unix://{self.directory}/op.sock"
+        for name, said in self.tools.items():
+            desk["tools"][name].update(said)
         self.s = Sidecall.launch(desk)
         self.addCleanup(self.s.close)
         #: The calls of each request, and the results of each answer.
@@ -70,6 +77,16 @@ class DeskTest(unittest.TestCase):
         self.rpcs: list[Any] = []  # those that are awaited
         self.answers: list[list[Any]] = []
         self._count()
+
+    def approve(self, call: Mapping[str, Any]) -> None:
+        """Allows a call that waits, as a person does at the operator's socket."""
+        with grpc.insecure_channel(f"unix://{self.directory}/op.sock") as channel:
+            operator_service_pb2_grpc.OperatorServiceStub(channel).ApproveExecution(
+                operator_service_pb2.ApproveExecutionRequest(
+                    conversation_id=call["conversation_id"], turn_id=call["turn_id"], tool_use_id=call["tool_use_id"],
+                    decided_by="ada", reason="asked the customer",
+                )
+            )  # fmt: skip
 
     def payments(self) -> list[dict[str, Any]]:
         file = self.directory / "payments.jsonl"

@@ -182,6 +182,47 @@ class LangChainTest(DeskTest):
         self.assertEqual(self.payments(), [])
 
 
+class HeldTest(DeskTest):
+    """A call that waits for a person interrupts the graph, and runs once when it is resumed after
+    somebody has allowed it."""
+
+    tools = {"pay": {"approve_when": "args.cents > 100"}}
+
+    def test_it_is_paid_once_it_is_allowed(self) -> None:
+        for awaits in (False, True):
+            with self.subTest(awaits=awaits), Provider([Say(calls=[("pay", {"cents": 5}), ("pay", {"cents": 101})]), Say("Paid.")]) as provider:
+                asyncio.run(self.held(provider, awaits))
+
+    async def held(self, provider: Provider, awaits: bool) -> None:
+        before, thread = len(self.payments()), {"configurable": {"thread_id": f"held-{awaits}"}}
+        middleware = [SidecallMiddleware(self.s, interrupt_held=True)]
+        agent: Any = create_agent(models(provider)["anthropic"], middleware=middleware, checkpointer=InMemorySaver())
+
+        async def run(of: Any) -> Any:
+            return await (agent.ainvoke(of, thread) if awaits else asyncio.to_thread(agent.invoke, of, thread))
+
+        state = await run(ask())
+        for _ in range(2):  # resumed before anybody has allowed it, it waits again
+            (waits,) = state["__interrupt__"]
+            self.assertEqual(waits.value["arguments"], {"cents": 101})
+            self.assertEqual(waits.value["hold"]["reason"], "approve_when: args.cents > 100")
+            self.assertEqual([p["cents"] for p in self.payments()[before:]], [5])
+            state = await run(Command(resume="go on"))
+        self.approve(state["__interrupt__"][0].value)
+        end = await run(Command(resume="go on"))
+        self.assertEqual(end["messages"][-1].text, "Paid.")
+        self.assertEqual([p["cents"] for p in self.payments()[before:]], [5, 101])
+        self.assertEqual([m.status for m in results(end)], ["success", "success"])
+        self.assertEqual(provider.refusals, [])
+
+    def test_a_model_is_told_where_no_graph_is_interrupted(self) -> None:
+        with Provider([Say(calls=[("pay", {"cents": 101})]), Say("Somebody has to allow it.")]) as provider:
+            agent = create_agent(models(provider)["anthropic"], middleware=[SidecallMiddleware(self.s)])
+            end = agent.invoke(ask(), THREAD)
+            self.assertIn("APPROVAL_REQUIRED", results(end)[0].text)
+            self.assertEqual(self.payments(), [])
+
+
 class State(TypedDict):
     messages: Annotated[list[Any], add_messages]
 

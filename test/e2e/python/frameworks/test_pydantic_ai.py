@@ -10,7 +10,7 @@ from typing import Any
 
 from anthropic import AsyncAnthropic
 from openai import AsyncOpenAI
-from pydantic_ai import Agent, FunctionToolset, ModelRetry, RunContext
+from pydantic_ai import Agent, DeferredToolRequests, DeferredToolResults, FunctionToolset, ModelRetry, RunContext
 from pydantic_ai.exceptions import RunCancelled
 from pydantic_ai.messages import ModelMessage, ToolReturn, ToolReturnPart
 from pydantic_ai.models.anthropic import AnthropicModel
@@ -197,3 +197,32 @@ class FunctionsTest(Runs, OwnTest):
             self.go(again.run(message_history=end.all_messages()[:2], conversation_id="c-1"))
         self.assertEqual(self.done, ["5"])
         self.assertTrue(self.answers[-1][0].replayed)
+
+
+class HeldTest(Runs):
+    """A call that waits for a person ends the run with DeferredToolRequests. Whoever approves it there
+    has it made again, and it waits again until the sidecar was told to allow it."""
+
+    tools = {"pay": {"approve_when": "args.cents > 100"}}
+
+    def test_it_is_paid_once_it_is_allowed(self) -> None:
+        for kind in KINDS:
+            with self.subTest(kind), Provider([Say(calls=[("pay", {"cents": 5}), ("pay", {"cents": 101})]), Say("Paid.")]) as provider:
+                self.go(self.held(provider, kind))
+
+    async def held(self, provider: Provider, kind: str) -> None:
+        before, agent = len(self.payments()), self.agent(provider, kind, defer_held=True)
+        how: Any = {"conversation_id": kind, "output_type": [str, DeferredToolRequests]}
+        end: Any = await agent.run("Pay.", **how)
+        for allowed in (False, True):
+            (call,) = end.output.approvals
+            about = end.output.metadata[call.tool_call_id]
+            self.assertEqual(about["hold"]["reason"], "approve_when: args.cents > 100")
+            self.assertEqual([p["cents"] for p in self.payments()[before:]], [5])
+            if allowed:
+                self.approve({**about, "tool_use_id": call.tool_call_id})
+            approved = DeferredToolResults(approvals={call.tool_call_id: True})
+            end = await agent.run(message_history=end.all_messages(), deferred_tool_results=approved, **how)
+        self.assertEqual(end.output, "Paid.")
+        self.assertEqual([p["cents"] for p in self.payments()[before:]], [5, 101])
+        self.assertEqual(provider.refusals, [])

@@ -32,7 +32,7 @@ from langgraph.config import get_config
 from langgraph.errors import GraphBubbleUp
 from langgraph.prebuilt import ToolRuntime
 from langgraph.runtime import Runtime
-from langgraph.types import Command
+from langgraph.types import Command, interrupt
 
 from sidecall._aio import AsyncSidecall
 from sidecall._client import Sidecall
@@ -70,6 +70,7 @@ class SidecallMiddleware(AgentMiddleware[AgentState[Any], Any]):
         effects: Mapping[str, Effect] | None = None,
         fails_cleanly: Mapping[str, Clean] | None = None,
         worker: Worker | None = None,
+        interrupt_held: bool = False,
         **fields: Any,
     ) -> None:
         """``conversation_id`` stands for the thread_id in graphs that have none.
@@ -77,10 +78,12 @@ class SidecallMiddleware(AgentMiddleware[AgentState[Any], Any]):
         repeated; ``worker`` has settings of the worker that they are. In a graph of your
         own, ToolNode(middleware.tools, wrap_tool_call=middleware.wrap_tool_call,
         awrap_tool_call=middleware.awrap_tool_call) runs them. ``listed`` are the sidecar's tools, which are asked for now when they are not
-        given: with an AsyncSidecall, await client.list_tools() for them. ``fields``
-        are those of execute_tools."""
+        given: with an AsyncSidecall, await client.list_tools() for them. ``interrupt_held``
+        interrupts the graph at a call that waits for a person, in place of telling the model
+        so: resumed, the call is made again, with its id. ``fields`` are those of
+        execute_tools."""
         super().__init__()
-        self._door = _Door(client, conversation_id, {"profile": profile, **fields})
+        self._door = _Door(client, conversation_id, {"profile": profile, **fields}, interrupt_held)
         own = [f if isinstance(f, BaseTool) else as_tool(f) for f in functions]
         self._own = Own(client, self._door.calls, effects, worker, (GraphBubbleUp,), fails_cleanly=fails_cleanly)
         self._own.declare([Declared(tool.name, tool.description, _parameters(tool)) for tool in own])
@@ -140,12 +143,13 @@ def tools(
     conversation_id: Conversation | None = None,
     profile: str | None = None,
     listed: Sequence[pb.Tool] | None = None,
+    interrupt_held: bool = False,
     **fields: Any,
 ) -> list[BaseTool]:
     """The sidecar's tools as LangChain's, for a ToolNode or any agent that runs
     BaseTools. They are to be called by tool calls, which have an id. The arguments are
     those of SidecallMiddleware."""
-    door = _Door(client, conversation_id, {"profile": profile, **fields})
+    door = _Door(client, conversation_id, {"profile": profile, **fields}, interrupt_held)
     found: list[BaseTool] = [_tool(door, tool) for tool in (door.calls.tools() if listed is None else listed)]
     door.names = {tool.name for tool in found}
     return found
@@ -191,18 +195,19 @@ class _Door:
     """Where LangChain's calls become the sidecar's, and results ToolMessages."""
 
     def __init__(
-        self, client: Sidecall | AsyncSidecall, conversation_id: Conversation | None, fields: Mapping[str, Any]
+        self, client: Sidecall | AsyncSidecall, conversation_id: Conversation | None, fields: Mapping[str, Any], interrupts: bool
     ) -> None:
         self.calls = Calls(client, fields)
         #: Of the tools whose calls come here.
         self.names: Set[str] = frozenset()
         self._conversation = conversation_id
+        self._interrupts = interrupts
 
     def run(self, asked: _Asked, body: Body | None = None, own: Own | None = None) -> ToolMessage:
         turn = asked.turn()
         call, ids = self._call(asked, turn)
         result = _cut(call, turn)
-        if result is None:
+        while result is None or self._waits(asked, ids, result):
             result = self.calls.run([call], ids)[0] if own is None or body is None else own.run(call, ids, body)
         return _message(asked, result)
 
@@ -210,10 +215,18 @@ class _Door:
         turn = asked.turn()
         call, ids = self._call(asked, turn)
         result = _cut(call, turn)
-        if result is None:
+        while result is None or self._waits(asked, ids, result):
             made = asked.made(turn, self.names)
             result = await (self.calls.run_async(call, ids, made) if own is None or body is None else own.run_async(call, ids, body, made))
         return _message(asked, result)
+
+    def _waits(self, asked: _Asked, ids: Mapping[str, Any], result: pb.ExecuteToolResponse) -> bool:
+        """Whether a call is to be made again, because the graph was interrupted for it and is
+        resumed: LangGraph runs a node from its start, so it has been made once more by then."""
+        if not self._interrupts or not result.HasField("hold"):
+            return False
+        interrupt({"tool_name": asked.name, "tool_use_id": asked.id, "arguments": asked.arguments, **ids, "hold": about(result)["hold"]})
+        return True
 
     def _call(self, asked: _Asked, turn: AIMessage | None) -> tuple[Call, dict[str, Any]]:
         if asked.id is None:

@@ -31,7 +31,7 @@ from sidecall._client import Sidecall
 from sidecall._context import Failure, Reply
 from sidecall._request import Call
 from sidecall._worker import Clean, Effect, Worker
-from sidecall.adapters._calls import Calls, identity, schema, text
+from sidecall.adapters._calls import Calls, about, identity, schema, text
 from sidecall.adapters._own import Declared, Own
 from sidecall.adapters._shown import PICTURES
 from sidecall.v1 import tool_service_pb2 as pb
@@ -52,13 +52,18 @@ class SidecallToolset(AbstractToolset[AgentDepsT]):
         effects: Mapping[str, Effect] | None = None,
         fails_cleanly: Mapping[str, Clean] | None = None,
         worker: Worker | None = None,
+        defer_held: bool = False,
         **fields: Any,
     ) -> None:
         """``functions`` of the agent's own, or a toolset of them, run through the sidecar
         too, which needs a worker backend for that: ``effects`` are theirs by their names
         (unsaid, a call must not be repeated), ``worker`` has settings of the worker that
         they are. ``conversation_id`` stands for that of the run, which PydanticAI makes up when
-        it is given none. ``fields`` are those of execute_tools."""
+        it is given none. ``defer_held`` ends the run with DeferredToolRequests at a call that
+        waits for a person, in place of telling the model so: it is made again when the run
+        goes on with DeferredToolResults, and waits again unless the sidecar was told to
+        allow it. ``fields`` are those of execute_tools."""
+        self._defers = defer_held
         self._calls = Calls(client, {"profile": profile, **fields})
         self._conversation = conversation_id
         self._id = id
@@ -133,6 +138,8 @@ class SidecallToolset(AbstractToolset[AgentDepsT]):
             return _said(returned[-1])
 
         result = await (self._own.run_async(call, ids, body) if isinstance(tool, _Function) else self._calls.run_async(call, ids))
+        if self._defers and result.HasField("hold"):
+            raise ApprovalRequired(metadata={**ids, "hold": about(result)["hold"]})
         if result.stop:
             ctx.cancel()
         if result.is_error:
