@@ -61,9 +61,9 @@ func (l Line) Receipt() (r Receipt, err error) {
 
 // Head is the end of a chain.
 type Head struct {
-	Count int64     `json:"Count"` // of its lines, also of those that are forgotten
-	Hash  string    `json:"Hash"`  // of the last one
-	At    time.Time `json:"At"`
+	Count int64     `json:"count"` // of its lines, also of those that are forgotten
+	Hash  string    `json:"hash"`  // of the last one
+	At    time.Time `json:"at"`    // when that was written
 }
 
 // Chain is a part of the receipts of a conversation.
@@ -148,7 +148,7 @@ func (c *chaining) Apply(rows Rows) error {
 	return c.err
 }
 
-// Receipts implements Store.
+// Receipts implements Ledger.
 func (m Machine) Receipts(ctx context.Context, tenant, conversation string, from int64) (Chain, error) {
 	s := &chaining{step: step{key: tool.CallID{Tenant: tenant, Conversation: conversation, ID: "."}}, from: from}
 	if err := m.Look(ctx, s); err != nil {

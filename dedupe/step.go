@@ -150,7 +150,7 @@ func (a *admitting) Apply(rows Rows) error {
 	}
 	if a.binds {
 		a.logs(a.req.Logs, &told.Logs)
-		if a.req.Receipt { // so that an engine which goes by what it has read has the head when the call settles
+		if a.req.Receipt { // so that an engine that goes by what it has read has the head when the call settles
 			read(&a.step, rows.Sheet, receiptSheet(&a.key, 0))
 		}
 	}

@@ -37,17 +37,6 @@ type Store interface {
 	// Note takes down what a refused call leaves in the logs of its conversation, unless the
 	// call is known. The record it returns is as Lookup's, the logs are those after it.
 	Note(ctx context.Context, n Note) (Known, error)
-	Listings
-
-	// Output returns a kept output of the tenant; ErrNoOutput when there is none.
-	Output(ctx context.Context, tenant, ref string) (Output, error)
-	// Ping reports whether the store can serve now.
-	Ping(ctx context.Context) error
-	Close() error
-}
-
-// Listings are what people look for in a Store.
-type Listings interface {
 	// ListOpen lists the calls that wait for a person as they are Observed (Record.Open), in no
 	// particular order. from is empty, or the Next of the page before. The work of a page is bounded; a call that
 	// begins to wait meanwhile may be missing, and one may stand on several pages. A record
@@ -58,9 +47,11 @@ type Listings interface {
 	// with its record as it is Observed and its result. One whose record is forgotten is listed
 	// as Absent for as long as IndexKeep says.
 	Find(ctx context.Context, s Search) (Page, error)
-	// Receipts returns the head of the receipts of a conversation, and lines down from one on;
-	// from the last for 0. At most ChainPage.
-	Receipts(ctx context.Context, tenant, conversation string, from int64) (Chain, error)
+	// Output returns a kept output of the tenant; ErrNoOutput when there is none.
+	Output(ctx context.Context, tenant, ref string) (Output, error)
+	// Ping reports whether the store can serve now.
+	Ping(ctx context.Context) error
+	Close() error
 }
 
 // Watcher is a Store that can say when another process has settled a call. What it says is a
@@ -75,4 +66,11 @@ type Watcher interface {
 type Clock interface {
 	// Now returns the store's time, which may be another than this process's.
 	Now(ctx context.Context) (time.Time, error)
+}
+
+// Ledger is a Store that can tell the receipts that settlements have left in it.
+type Ledger interface {
+	// Receipts returns the head of the receipts of a conversation, and lines down from one on;
+	// from the last for 0. At most ChainPage.
+	Receipts(ctx context.Context, tenant, conversation string, from int64) (Chain, error)
 }

@@ -492,10 +492,6 @@ func (brokenStore) Find(context.Context, dedupe.Search) (dedupe.Page, error) {
 	return dedupe.Page{}, errDown
 }
 
-func (brokenStore) Receipts(context.Context, string, string, int64) (dedupe.Chain, error) {
-	return dedupe.Chain{}, errDown
-}
-
 func (brokenStore) ListOpen(context.Context, string) (dedupe.Page, error) {
 	return dedupe.Page{}, errDown
 }

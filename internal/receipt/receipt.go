@@ -39,7 +39,7 @@ func ParseNoted(text string) (*Noted, error) {
 	count, hash, found := strings.Cut(text, ":")
 	n, err := strconv.ParseInt(count, 10, 64)
 	if !found || err != nil || n < 1 || len(hash) != 64 {
-		return nil, fmt.Errorf("%s: want a head as it was told before, as in 12: and 64 hexadecimal digits", tool.Quote(text))
+		return nil, fmt.Errorf("%s: want a head as it was told before, such as 12: and 64 digits", tool.Quote(text))
 	}
 	return &Noted{n, hash}, nil
 }

@@ -28,7 +28,7 @@ func (s *suite) receipt(end dedupe.Settlement) {
 func (s *suite) chain() (all dedupe.Chain) {
 	s.Helper()
 	for from := int64(0); ; {
-		part, err := s.store.Receipts(s.Context(), "acme", "c-1", from)
+		part, err := s.store.(dedupe.Ledger).Receipts(s.Context(), "acme", "c-1", from)
 		if err != nil {
 			s.Fatalf("Receipts from %d: %v", from, err)
 		}
@@ -47,15 +47,15 @@ func receipts(s *suite) {
 	s.receipted("done", tool.NonIdempotent, dedupe.Done)
 	s.receipted("look", tool.ReadOnly, dedupe.Done)
 	s.receipted("not run", tool.NonIdempotent, dedupe.NotRun)
-	s.receipted("unknown", tool.NonIdempotent, dedupe.Unknown)
-	resolved := ends("unknown", dedupe.NotRun)
+	s.receipted("late", tool.NonIdempotent, dedupe.Unknown)
+	resolved := ends("late", dedupe.NotRun)
 	resolved.Resolves = true
 	s.receipt(resolved)
 	s.receipt(ends("done", dedupe.Done)) // once more: it changes nothing
 	s.wantVerdict(s.admit(request("silent", "owner of silent", tool.NonIdempotent, long)), dedupe.Won)
 	s.settle(ends("silent", dedupe.Done)) // without a receipt
 	chain := s.chain()
-	want := []string{"unknown not_run", "unknown unknown", "done done"} //nolint:dupword // a state and an outcome that are called the same
+	want := []string{"late not_run", "late unknown", "done done"}
 	if chain.Count != int64(len(want)) || len(chain.Lines) != len(want) {
 		s.Fatalf("%+v, want %q", chain, want)
 	}
