@@ -64,7 +64,7 @@ func TestHeldCallsAreListed(t *testing.T) {
 	got := command(t, "approvals", "list", "--addr", addr)
 	for _, want := range []string{
 		"ASKED BECAUSE OF", "order-1", "refund", "2026-11-26T13:00:00Z", "args.cents > 100000", `{"cents":100001,"note":"a"}`,
-		"ada (ann)", "keep_arguments is false", "(cut: they are longer)",
+		"ada (ann)", "keep_arguments is none", "(cut: they are longer)",
 	} {
 		if got.code != 0 || !strings.Contains(got.out, want) {
 			t.Errorf("exit code %d, %q is missing in\n%s", got.code, want, got.out)

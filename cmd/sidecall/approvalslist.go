@@ -98,7 +98,7 @@ func heldUntil(call *sidecallv1.HeldExecution) string {
 func heldArguments(call *sidecallv1.HeldExecution) string {
 	switch details := call.GetDetails(); {
 	case details.GetArgumentsJson() == "":
-		return "(not kept: the setting keep_arguments is false)"
+		return "(not kept: the setting keep_arguments is none)"
 	case details.GetArgumentsCut():
 		return printableText(details.GetArgumentsJson()) + " (cut: they are longer)"
 	default:

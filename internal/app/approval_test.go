@@ -38,6 +38,19 @@ func TestApprovalsOfTheConfig(t *testing.T) {
 	}
 }
 
+// Whoever decides has to see of what.
+func TestApprovalsWithoutArguments(t *testing.T) {
+	for kept, warned := range map[string]bool{"redacted": false, "none": true} {
+		found := false
+		for _, p := range checked(t, "keep_arguments: "+kept+"\n"+aBackend+"  a: {backend: sh, exec: {argv: [ls]}, approve_when: always}\n") {
+			found = found || strings.Contains(p.Error(), "whoever decides does not see")
+		}
+		if found != warned {
+			t.Errorf("keep_arguments: %s: warned %v", kept, found)
+		}
+	}
+}
+
 // What is said of a discovered tool holds for it, unless its server says that it has no effect:
 // then it is left out, rather than called without a question.
 func TestApprovalsOfDiscoveredTools(t *testing.T) {

@@ -102,6 +102,12 @@ func (c *call) askedAfterClaim(why string) *answer {
 	return c.asking(explain.Hold{Why: why, Until: c.run.claim.Now().Add(c.route.Tool.Policy.ApprovalTTL)})
 }
 
+// decided reports that a person is asked of a call, or has allowed it, with the arguments as they
+// were read then: read otherwise, by a schema that has changed since, it is another call.
+func decided(record dedupe.Record) bool {
+	return record.State == dedupe.Held || record.State == dedupe.NotRun && record.Approved()
+}
+
 // approvalOf is who has allowed a call, and why; nil when nobody has.
 func approvalOf(record dedupe.Record) *sidecallv1.Resolution {
 	approval := new(sidecallv1.Resolution)

@@ -2,6 +2,7 @@ package call_test
 
 import (
 	"context"
+	"fmt"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -14,6 +15,7 @@ import (
 	"github.com/sidecall/sidecall/internal/call"
 	"github.com/sidecall/sidecall/internal/catalog"
 	"github.com/sidecall/sidecall/internal/interpret"
+	"github.com/sidecall/sidecall/internal/rules/loop/guard"
 	"github.com/sidecall/sidecall/internal/tool"
 	sidecallv1 "github.com/sidecall/sidecall/proto/sidecall/v1"
 	"github.com/sidecall/sidecall/test/testkit/calltest"
@@ -155,6 +157,49 @@ func TestOtherArgumentsThanWereAllowed(t *testing.T) {
 	wantStatus(t, err, codes.FailedPrecondition, "fingerprint: the call is held with other arguments")
 	if res := s.Call(refund("toolu_1")); res.GetIsError() || upstream.Calls.Load() != 1 {
 		t.Fatalf("as it was allowed: %v", res)
+	}
+}
+
+// What a changed schema reads otherwise is not what somebody has seen.
+func TestArgumentsThatAreReadOtherwiseThanTheyWereAllowed(t *testing.T) {
+	upstream := calltest.Answers("ok")
+	schema := func(cents string) func(*catalog.Route) {
+		return func(r *catalog.Route) {
+			r.Tool.InputSchema = []byte(`{"type":"object","properties":{"order_id":{"type":"string"},"cents":` + cents + `},"required":["order_id"]}`)
+		}
+	}
+	s := calltest.New(t, calltest.NewRoute(t, "refund", tool.NonIdempotent, upstream, asksFirst(t, "always"), schema(`{"type":["integer","null"]}`)))
+	req := refund("toolu_1")
+	req.ArgumentsJson = `{"order_id":"A-1","cents":null}`
+	s.Call(req)
+	approve(t, s)
+	after := s.Beside(t, calltest.NewRoute(t, "refund", tool.NonIdempotent, upstream, asksFirst(t, "always"), schema(`{"type":"integer"}`)))
+	if res := after.Call(req); calltest.Code(res) != tool.CodeIDReused || upstream.Calls.Load() != 0 {
+		t.Fatalf("%v", res)
+	}
+	if res := s.Call(req); res.GetIsError() || upstream.Calls.Load() != 1 {
+		t.Fatalf("as it was read then: %v", res)
+	}
+}
+
+// Who has allowed a call has decided that it is no loop.
+func TestWhatWasAllowedIsNoLoop(t *testing.T) {
+	upstream := calltest.Fails(calltest.Always, calltest.NotFound)
+	s := calltest.New(t, calltest.NewRoute(t, "refund", tool.NonIdempotent, upstream, asksFirst(t, "always")))
+	watch, err := guard.New(guard.Thresholds{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.Profile(catalog.Profile{Name: "all", Tools: []string{"*"}, Guard: watch})
+	for i := range 8 {
+		id := fmt.Sprint("toolu_", i)
+		s.Call(refund(id))
+		if _, err := operator(s).ApproveExecution(t.Context(), approval(func(r *sidecallv1.ApproveExecutionRequest) { r.ToolUseId = id })); err != nil {
+			t.Fatal(err)
+		}
+		if res := s.Call(refund(id)); calltest.Code(res) != tool.CodeNotFound {
+			t.Fatalf("the call %d: %v", i, res)
+		}
 	}
 }
 

@@ -41,7 +41,7 @@ func (e *Executor) claim(ctx context.Context, c *call) (rules.Heard, *answer) {
 			c.run.approval = approvalOf(admission.Record)
 			return heard, nil
 		}
-		if admission.Verdict == dedupe.Mismatch && req.Fingerprint != admission.Record.Fingerprint && (recorded{c, admission}).isOf() {
+		if admission.Verdict == dedupe.Mismatch && req.Fingerprint != admission.Record.Fingerprint && !decided(admission.Record) && (recorded{c, admission}).isOf() {
 			// The schema has been changed since, and reads the arguments otherwise.
 			req.Fingerprint = admission.Record.Fingerprint
 			continue

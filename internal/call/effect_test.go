@@ -409,7 +409,8 @@ func (s *tripped) Note(ctx context.Context, n dedupe.Note) (dedupe.Known, error)
 func TestRoundTripsOfAnEffect(t *testing.T) {
 	store := &tripped{Store: memory.New(memory.Options{})}
 	s := calltest.NewOn(t, store, calltest.NewRoute(t, "refund", tool.NonIdempotent, calltest.Answers("ok"), byOrder()),
-		calltest.NewRoute(t, "plain", tool.NonIdempotent, calltest.Answers("ok")))
+		calltest.NewRoute(t, "plain", tool.NonIdempotent, calltest.Answers("ok")),
+		calltest.NewRoute(t, "asks", tool.NonIdempotent, calltest.Answers("ok"), asksFirst(t, "always")))
 	plain := calltest.Request("toolu_4", "plain")
 	for _, c := range []struct {
 		name         string
@@ -421,6 +422,8 @@ func TestRoundTripsOfAnEffect(t *testing.T) {
 		{"a duplicate effect", pay("toolu_2", aPayment), 2, 1}, // the second takes it down
 		{"another", pay("toolu_3", `{"order_id":"A-2","cents":1}`), 2, 1},
 		{"a tool without effect_key", plain, 2, 0},
+		{"a call that is held", calltest.Request("toolu_5", "asks"), 1, 0},
+		{"and is sent again", calltest.Request("toolu_5", "asks"), 1, 0},
 	} {
 		store.trips, store.named = 0, 0
 		s.Call(c.req)

@@ -87,6 +87,9 @@ func (k *checker) rules(name string, r CallRules, w within) {
 		w.in("approval_ttl").bad("approval_ttl is " + r.ApprovalTTL.String() + ", and a call is remembered for " + k.Retention.String() +
 			": expected at most that, or a longer retention")
 	}
+	if r.asks() && k.KeepArguments == "none" {
+		w.warn("a person is asked before calls of this tool, and keep_arguments is none: whoever decides does not see what they would be sent with")
+	}
 	if r.Verify != nil {
 		k.verify(name, r, w.in("verify"))
 	}

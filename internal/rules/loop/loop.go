@@ -88,7 +88,7 @@ func (r *rule) Ask(now *rules.Now, ask *rules.Ask) {
 
 // Hear implements rules.Rule: it judges the call by what was done before it. One that may
 // have run under this id, and can only be repeated under it, is let through: it may be how
-// somebody finds out. So is one that somebody has decided to make once more.
+// somebody finds out. So is one that somebody has decided to make once more, or has allowed.
 func (r *rule) Hear(now *rules.Now, heard *rules.Heard) *rules.Refusal {
 	log := guard.Read(heard.Entries(r.place))
 	switch {
@@ -96,7 +96,7 @@ func (r *rule) Hear(now *rules.Now, heard *rules.Heard) *rules.Refusal {
 		r.past = log
 		this := r.this(now)
 		verdict := r.call.Profile.Guard.Before(log, this)
-		if !verdict.Level.Refused() || now.Allowed || now.EarlierMayHaveRun && !log.Refused(this.ID) {
+		if !verdict.Level.Refused() || now.Allowed || heard.Approved || now.EarlierMayHaveRun && !log.Refused(this.ID) {
 			return nil
 		}
 		r.finding = verdict

@@ -1858,7 +1858,7 @@ type CallDetails struct {
 	// The user prompt that it belongs to; may be empty.
 	PromptId string `protobuf:"bytes,1,opt,name=prompt_id,json=promptId,proto3" json:"prompt_id,omitempty"`
 	// Its arguments in canonical form (RFC 8785), at most 4 KiB of them, with (redacted)
-	// in the place of what is sensitive. Empty where the setting keep_arguments is false.
+	// in the place of what is sensitive. Empty where the setting keep_arguments is none.
 	ArgumentsJson string `protobuf:"bytes,2,opt,name=arguments_json,json=argumentsJson,proto3" json:"arguments_json,omitempty"`
 	// The arguments are longer than what is kept of them.
 	ArgumentsCut bool `protobuf:"varint,3,opt,name=arguments_cut,json=argumentsCut,proto3" json:"arguments_cut,omitempty"`

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import os
-from typing import Annotated, Any, TypedDict
+from typing import Annotated, Any, ClassVar, TypedDict
 
 from langchain.agents import create_agent
 from langchain_anthropic import ChatAnthropic
@@ -186,11 +186,12 @@ class HeldTest(DeskTest):
     """A call that waits for a person interrupts the graph, and runs once when it is resumed after
     somebody has allowed it."""
 
-    tools = {"pay": {"approve_when": "args.cents > 100"}}
+    tools: ClassVar[dict[str, dict[str, Any]]] = {"pay": {"approve_when": "args.cents > 100"}}
 
     def test_it_is_paid_once_it_is_allowed(self) -> None:
         for awaits in (False, True):
-            with self.subTest(awaits=awaits), Provider([Say(calls=[("pay", {"cents": 5}), ("pay", {"cents": 101})]), Say("Paid.")]) as provider:
+            says = [Say(calls=[("pay", {"cents": 5}), ("pay", {"cents": 101})]), Say("Paid.")]
+            with self.subTest(awaits=awaits), Provider(says) as provider:
                 asyncio.run(self.held(provider, awaits))
 
     async def held(self, provider: Provider, awaits: bool) -> None:
