@@ -44,18 +44,18 @@ func receipts(s *suite) {
 	if none := s.chain(); none.Count != 0 || len(none.Lines) != 0 {
 		s.Fatalf("of nothing: %+v", none)
 	}
-	s.receipted("done", tool.NonIdempotent, dedupe.Done)
+	s.receipted("paid", tool.NonIdempotent, dedupe.Done)
 	s.receipted("look", tool.ReadOnly, dedupe.Done)
 	s.receipted("not run", tool.NonIdempotent, dedupe.NotRun)
 	s.receipted("late", tool.NonIdempotent, dedupe.Unknown)
 	resolved := ends("late", dedupe.NotRun)
 	resolved.Resolves = true
 	s.receipt(resolved)
-	s.receipt(ends("done", dedupe.Done)) // once more: it changes nothing
+	s.receipt(ends("paid", dedupe.Done)) // once more: it changes nothing
 	s.wantVerdict(s.admit(request("silent", "owner of silent", tool.NonIdempotent, long)), dedupe.Won)
 	s.settle(ends("silent", dedupe.Done)) // without a receipt
 	chain := s.chain()
-	want := []string{"late not_run", "late unknown", "done done"}
+	want := []string{"late not_run", "late unknown", "paid done"}
 	if chain.Count != int64(len(want)) || len(chain.Lines) != len(want) {
 		s.Fatalf("%+v, want %q", chain, want)
 	}
