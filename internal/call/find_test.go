@@ -12,12 +12,14 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
+	"github.com/sidecall/sidecall/dedupe"
 	"github.com/sidecall/sidecall/internal/backend"
 	"github.com/sidecall/sidecall/internal/call"
 	"github.com/sidecall/sidecall/internal/catalog"
 	"github.com/sidecall/sidecall/internal/interpret"
 	"github.com/sidecall/sidecall/internal/redact"
 	"github.com/sidecall/sidecall/internal/rules/history/failures"
+	"github.com/sidecall/sidecall/internal/store/memory"
 	"github.com/sidecall/sidecall/internal/tool"
 	sidecallv1 "github.com/sidecall/sidecall/proto/sidecall/v1"
 	"github.com/sidecall/sidecall/test/testkit/calltest"
@@ -93,6 +95,27 @@ func TestDidItRun(t *testing.T) {
 	if never := find(t, s, byOrderID("A-9")); len(never.GetExecutions()) != 0 || never.GetRememberedSince() == nil || len(never.GetSearchKeys()) != 0 {
 		t.Errorf("of what never was: %v", never)
 	}
+}
+
+// What is forgotten is told as that, and never as what never was.
+func TestWhatIsForgottenWasThere(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		s := calltest.NewWith(t, memory.New(memory.Options{}), dedupe.Options{Retention: time.Hour}, calltest.NewRoute(t, "refund", tool.NonIdempotent, calltest.Answers("ok")))
+		s.Call(order("toolu_1", "refund", "A-77"))
+		time.Sleep(2 * time.Hour)
+		res := find(t, s, byOrderID("A-77"))
+		found := res.GetExecutions()
+		if len(found) != 1 || found[0].GetVerdict() != sidecallv1.Verdict_VERDICT_FORGOTTEN || found[0].GetToolUseId() != "toolu_1" ||
+			!strings.Contains(found[0].GetExplanation(), "kept for 1h") || !strings.Contains(found[0].GetAdvice(), "upstream") {
+			t.Errorf("found %v", found)
+		}
+		if off := time.Now().Add(-time.Hour).Sub(res.GetRememberedSince().AsTime()); off.Abs() > time.Millisecond {
+			t.Errorf("remembered since %v, it is %v", res.GetRememberedSince().AsTime(), time.Now())
+		}
+		if never := find(t, s, byOrderID("A-99")).GetExecutions(); len(never) != 0 {
+			t.Errorf("of what never was: %v", never)
+		}
+	})
 }
 
 // Each call is found by all that is known of it, and what else is said narrows that.
