@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/sidecall/sidecall/dedupe"
+	"github.com/sidecall/sidecall/internal/conversation"
 	"github.com/sidecall/sidecall/internal/tool"
 )
 
@@ -116,6 +117,32 @@ func BenchmarkFind(b *testing.B) {
 			b.ReportMetric(float64(took[len(took)/2].Microseconds()), "p50-us")
 		})
 	}
+	b.Run("a conversation with its calls", func(b *testing.B) {
+		var took []time.Duration
+		for b.Loop() {
+			begun, of := time.Now(), benchConversation(n/20)
+			kept, err := s.ReadConversation(b.Context(), of.Key, 0, 1<<20)
+			if err != nil || len(kept.Messages) != len(of.Messages) {
+				b.Fatal(len(kept.Messages), err)
+			}
+			page, err := s.Find(b.Context(), dedupe.Search{Tenant: "acme", Term: benchTerm("conversation", n/20), Most: 100})
+			if err != nil || len(page.Calls) != 10 {
+				b.Fatal(len(page.Calls), err)
+			}
+			took = append(took, time.Since(begun))
+		}
+		slices.Sort(took)
+		b.ReportMetric(float64(took[len(took)/2].Microseconds()), "p50-us")
+	})
+}
+
+// benchConversation is one of twenty messages, of ten calls.
+func benchConversation(i int) conversation.Write {
+	w := conversation.Write{Key: conversation.Key{Tenant: "acme", ID: strconv.Itoa(i)}, Head: []byte("head"), TTL: 24 * time.Hour}
+	for range 20 {
+		w.Messages = append(w.Messages, make([]byte, 300))
+	}
+	return w
 }
 
 func benchTerm(name string, i int) dedupe.Term {
@@ -140,7 +167,11 @@ func benchStore(b *testing.B, n int, indexed bool) (s *Store, heap int) {
 				record := dedupe.Record{State: dedupe.Done, Epoch: 1, Owner: "o", Tool: "refund", StartedAt: t.now, FinishedAt: t.now, Result: benchResult}
 				err := t.SetCall(key, &record, 24*time.Hour)
 				if err == nil && indexed {
-					err = t.Index(key, []dedupe.Term{benchTerm("own", i), benchTerm("customer", i/5), benchTerm("tenth", i%10)}, 72*time.Hour)
+					err = t.Index(key, []dedupe.Term{benchTerm("own", i), benchTerm("conversation", i/10), benchTerm("tenth", i%10)}, 72*time.Hour)
+				}
+				if err == nil && i%10 == 0 {
+					w := benchConversation(i / 10)
+					_, err = t.writeConversation(conversationKey(w.Key), &w)
 				}
 				if err != nil {
 					return err

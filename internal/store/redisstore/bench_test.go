@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/sidecall/sidecall/dedupe"
+	"github.com/sidecall/sidecall/internal/conversation"
 	"github.com/sidecall/sidecall/internal/tool"
 	"github.com/sidecall/sidecall/test/testkit/redisserver"
 )
@@ -123,8 +124,14 @@ func BenchmarkFind(b *testing.B) {
 			for i := worker; i < n; i += 256 {
 				req := request(strconv.Itoa(i), tool.NonIdempotent)
 				req.Key.Conversation = strconv.Itoa(i / 10)
-				req.Terms = []dedupe.Term{benchTerm("own", i), benchTerm("customer", i/5), benchTerm("tenth", i%10)}
+				req.Terms = []dedupe.Term{benchTerm("own", i), benchTerm("conversation", i/10), benchTerm("tenth", i%10)}
 				if _, err := s.Admit(b.Context(), req); err != nil {
+					b.Error(err)
+				}
+				if i%10 != 0 {
+					continue
+				}
+				if _, err := s.WriteConversation(b.Context(), benchConversation(i/10)); err != nil {
 					b.Error(err)
 				}
 			}
@@ -153,6 +160,32 @@ func BenchmarkFind(b *testing.B) {
 			b.ReportMetric((ownCPU(b)-ours)*1e6/float64(b.N), "own-cpu-us")
 		})
 	}
+	b.Run("a conversation with its calls", func(b *testing.B) {
+		var took []time.Duration
+		for b.Loop() {
+			begun, of := time.Now(), benchConversation(n/20)
+			kept, err := s.ReadConversation(b.Context(), of.Key, 0, 1<<20)
+			if err != nil || len(kept.Messages) != len(of.Messages) {
+				b.Fatal(len(kept.Messages), err)
+			}
+			page, err := s.Find(b.Context(), dedupe.Search{Tenant: "acme", Term: benchTerm("conversation", n/20), Most: 100})
+			if err != nil || len(page.Calls) != 10 {
+				b.Fatal(len(page.Calls), err)
+			}
+			took = append(took, time.Since(begun))
+		}
+		slices.Sort(took)
+		b.ReportMetric(float64(took[len(took)/2].Microseconds()), "p50-us")
+	})
+}
+
+// benchConversation is one of twenty messages, of ten calls.
+func benchConversation(i int) conversation.Write {
+	w := conversation.Write{Key: conversation.Key{Tenant: "acme", ID: strconv.Itoa(i)}, Head: []byte("head"), TTL: 24 * time.Hour}
+	for range 20 {
+		w.Messages = append(w.Messages, make([]byte, 300))
+	}
+	return w
 }
 
 func benchTerm(name string, i int) dedupe.Term {
