@@ -117,7 +117,7 @@ func (d *Dedupe) named(calls []Listed) []Listed {
 func (d *Dedupe) Resolve(ctx context.Context, call Listed, as State, result []byte) (SettleVerdict, error) {
 	return d.fence.Settle(ctx, Settlement{
 		Key: call.Key, Owner: call.Record.Owner, Epoch: call.Record.Epoch, Resolves: true,
-		State: as, Attempts: call.Record.Attempts, Result: result, Retention: d.options.Retention,
+		State: as, Attempts: call.Record.Attempts, Result: result, Details: call.Record.Details, Retention: d.options.Retention,
 	})
 }
 

@@ -124,7 +124,7 @@ func (s *searching) find() error {
 		s.req.PageToken = res.GetNextPageToken()
 		if s.req.GetPageToken() == "" || s.limit > 0 && found >= s.limit {
 			if found == 0 {
-				never(s.cmd.ErrOrStderr(), &s.req, res)
+				s.never(res)
 			}
 			break
 		}

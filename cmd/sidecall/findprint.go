@@ -22,11 +22,15 @@ var verdicts = map[sidecallv1.Verdict]string{
 }
 
 // never says that nothing was found, and what that means.
-func never(out io.Writer, req *sidecallv1.FindExecutionsRequest, res *sidecallv1.FindExecutionsResponse) {
-	fmt.Fprintf(out, "NEVER SEEN: no call was claimed with this since %s; what ended before is forgotten. A call that was refused before it was claimed leaves no record.\n",
-		res.GetRememberedSince().AsTime().Format(time.RFC3339))
+func (s *searching) never(res *sidecallv1.FindExecutionsResponse) {
+	out, errOut := s.cmd.OutOrStdout(), s.cmd.ErrOrStderr()
+	if s.asJSON { // whose answer is an empty list
+		out = errOut
+	}
+	fmt.Fprintf(out, "NEVER SEEN: no call was claimed with this since %s. What ended before (%s ago) is forgotten, and a call that was refused before it was claimed leaves no record.\n",
+		res.GetRememberedSince().AsTime().Format(time.RFC3339), age(res.GetRememberedSince().AsTime()))
 	if keys := res.GetSearchKeys(); len(keys) > 0 {
-		fmt.Fprintf(out, "sidecall: no tool is searched by %s as the config is now; there are: %s (search_keys)\n", printable(req.GetKey()), strings.Join(keys, ", "))
+		fmt.Fprintf(errOut, "sidecall: no tool is searched by %s as the config is now; there are: %s (search_keys)\n", printable(s.req.GetKey()), strings.Join(keys, ", "))
 	}
 }
 
@@ -84,12 +88,13 @@ func (t *foundText) call(b *strings.Builder, call *sidecallv1.FoundExecution) {
 	if id := details.GetUpstreamId(); id != "" {
 		line("upstream", "%s is what it calls the request", printable(id))
 	}
-	if res := e.GetResult(); res != nil {
-		line("model", "was told:")
-		for text := range strings.Lines(strings.TrimRight(res.GetContent(), "\n")) {
-			fmt.Fprintf(b, "    | %s\n", strings.TrimRight(text, "\n"))
-		}
+	if who := e.GetApproval(); who != nil {
+		line("allowed", "%s", decision(who))
 	}
+	if who := e.GetResult().GetResolution(); who != nil {
+		line("settled", "%s", decision(who))
+	}
+	t.told(b, line, call)
 	if call.GetReplays() > 0 {
 		line("replays", "%d by this sidecar since it started, the last %s ago", call.GetReplays(), age(call.GetLastReplayedAt().AsTime()))
 	}
@@ -97,6 +102,52 @@ func (t *foundText) call(b *strings.Builder, call *sidecallv1.FoundExecution) {
 		line("journal", "its end waits in this sidecar's journal, until the store takes it")
 	}
 	line("again", "%s", call.GetAdvice())
+	ids := fmt.Sprintf("--conversation %s --turn %s --id %s", quoted(call.GetConversationId()), quoted(call.GetTurnId()), quoted(call.GetToolUseId()))
+	if call.GetTenant() != "" {
+		ids += " --tenant " + quoted(call.GetTenant())
+	}
+	switch {
+	case call.GetVerdict() == sidecallv1.Verdict_VERDICT_HELD && e.GetApproval() == nil:
+		line("decide", "sidecall approvals approve|deny %s --as YOU --reason TEXT", ids)
+	case e.GetState() == sidecallv1.ExecutionState_EXECUTION_STATE_UNKNOWN && call.GetVerifiable():
+		line("settle", "sidecall resolve %s --verify", ids)
+	case e.GetState() == sidecallv1.ExecutionState_EXECUTION_STATE_UNKNOWN:
+		line("settle", "sidecall resolve %s --as done|not_run --by YOU --reason TEXT", ids)
+	}
+}
+
+// told writes what the model was told, and what whoever sends the call again is, where that is
+// another thing: it was settled, or is held.
+func (t *foundText) told(b *strings.Builder, line func(name, format string, args ...any), call *sidecallv1.FoundExecution) {
+	res := call.GetExecution().GetResult()
+	quote := func(text string) {
+		for text := range strings.Lines(strings.TrimRight(text, "\n")) {
+			fmt.Fprintf(b, "    | %s\n", strings.TrimRight(text, "\n"))
+		}
+	}
+	if before := call.GetDetails().GetToldBefore(); before != "" {
+		line("model", "was told, before it was settled:")
+		quote(before)
+	}
+	switch {
+	case res == nil:
+		return
+	case res.GetResolution() != nil, call.GetVerdict() == sidecallv1.Verdict_VERDICT_HELD:
+		line("sent again", "it is told:")
+	default:
+		line("model", "was told:")
+	}
+	quote(res.GetContent())
+	quote(res.GetRecovery().GetContext())
+}
+
+// decision is who has decided about a call, when, and why.
+func decision(by *sidecallv1.Resolution) string {
+	who := by.GetBy()
+	if by.GetClaimedBy() != "" {
+		who = fmt.Sprintf("%s (%s)", by.GetClaimedBy(), who)
+	}
+	return fmt.Sprintf("%s by %s: %s", by.GetAt().AsTime().Format(time.RFC3339), cmp.Or(who, "a verification"), by.GetReason())
 }
 
 // times are the instants of a record.

@@ -91,7 +91,7 @@ func (r *resolving) check() error {
 	case r.as == "" && !r.verify:
 		return errors.New("what became of the call? --as done or --as not_run, with --reason; or --verify to ask the configured verification")
 	case !r.verify && r.as != "done" && r.as != "not_run":
-		return fmt.Errorf("--as %q: want done or not_run", r.as)
+		return fmt.Errorf("--as %q: want done or not_run, what became of the call; your name goes into --by", r.as)
 	case !r.verify && strings.TrimSpace(r.reason) == "":
 		return errors.New("--reason is required: say how you know, for whoever reads the record later")
 	case r.as != "done" && (r.content != "" || r.isError):

@@ -235,7 +235,11 @@ func (t *telling) verdict() (verdict sidecallv1.Verdict, explanation, advice str
 		return sidecallv1.Verdict_VERDICT_UNKNOWN, "it may have run, and its effect may be repeated: " + t.ended(),
 			"Send it again with the same ids: it is repeated safely. Under another id it would be another call."
 	case record.State == dedupe.Closed && !record.MayHaveRun():
-		return sidecallv1.Verdict_VERDICT_NOT_RUN, "its conversation has answered it before it ran", "It never runs under this id any more. What is still wanted needs a new id."
+		why := "its conversation has answered it before it ran"
+		if record.Attempts > 0 {
+			why = fmt.Sprintf("it was tried (%s), provably without an effect, and its conversation has that answer: %s", tool.Count(record.Attempts, "attempt"), t.ended())
+		}
+		return sidecallv1.Verdict_VERDICT_NOT_RUN, why, "It never runs under this id any more. What is still wanted needs a new id."
 	}
 	return sidecallv1.Verdict_VERDICT_UNKNOWN, "it may have run, and nobody knows: " + t.ended(), t.find()
 }

@@ -160,6 +160,7 @@ func (e Records) settleAs(ctx context.Context, u unsettled, as dedupe.State, a *
 	res := rendered(a)
 	if last, err := result.Recorded(u.record); err == nil {
 		res.Traceparent = last.GetTraceparent() // who settles it has not executed it
+		u.record.Details = toldBefore(u.record.Details, last.GetContent())
 	}
 	encoded, err := proto.Marshal(res)
 	if err != nil {

@@ -1869,7 +1869,10 @@ type CallDetails struct {
 	// The call that undoes it, without its ids; unset where there is none.
 	Undo *PlannedCall `protobuf:"bytes,6,opt,name=undo,proto3" json:"undo,omitempty"`
 	// Why there is none though its tool says how; empty where there is nothing to say.
-	NotUndoable   string `protobuf:"bytes,7,opt,name=not_undoable,json=notUndoable,proto3" json:"not_undoable,omitempty"`
+	NotUndoable string `protobuf:"bytes,7,opt,name=not_undoable,json=notUndoable,proto3" json:"not_undoable,omitempty"`
+	// What the model was told before somebody else has settled the call, at most 2,000
+	// characters of it; empty where nobody has.
+	ToldBefore    string `protobuf:"bytes,8,opt,name=told_before,json=toldBefore,proto3" json:"told_before,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1949,6 +1952,13 @@ func (x *CallDetails) GetUndo() *PlannedCall {
 func (x *CallDetails) GetNotUndoable() string {
 	if x != nil {
 		return x.NotUndoable
+	}
+	return ""
+}
+
+func (x *CallDetails) GetToldBefore() string {
+	if x != nil {
+		return x.ToldBefore
 	}
 	return ""
 }
@@ -3858,7 +3868,7 @@ const file_sidecall_v1_operator_service_proto_rawDesc = "" +
 	"not_before\x18\x03 \x01(\v2\x1a.google.protobuf.TimestampR\tnotBefore\x128\n" +
 	"\x06result\x18\x04 \x01(\v2 .sidecall.v1.ExecuteToolResponseR\x06result\x12\x18\n" +
 	"\asettled\x18\x05 \x01(\bR\asettled\x124\n" +
-	"\texecution\x18\x06 \x01(\v2\x16.sidecall.v1.ExecutionR\texecution\"\xe1\x02\n" +
+	"\texecution\x18\x06 \x01(\v2\x16.sidecall.v1.ExecutionR\texecution\"\x82\x03\n" +
 	"\vCallDetails\x12\x1b\n" +
 	"\tprompt_id\x18\x01 \x01(\tR\bpromptId\x12%\n" +
 	"\x0earguments_json\x18\x02 \x01(\tR\rargumentsJson\x12#\n" +
@@ -3867,7 +3877,9 @@ const file_sidecall_v1_operator_service_proto_rawDesc = "" +
 	"\vupstream_id\x18\x05 \x01(\tR\n" +
 	"upstreamId\x12,\n" +
 	"\x04undo\x18\x06 \x01(\v2\x18.sidecall.v1.PlannedCallR\x04undo\x12!\n" +
-	"\fnot_undoable\x18\a \x01(\tR\vnotUndoable\x1a9\n" +
+	"\fnot_undoable\x18\a \x01(\tR\vnotUndoable\x12\x1f\n" +
+	"\vtold_before\x18\b \x01(\tR\n" +
+	"toldBefore\x1a9\n" +
 	"\vLabelsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"a\n" +

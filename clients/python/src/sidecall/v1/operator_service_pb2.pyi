@@ -341,7 +341,7 @@ class VerifyExecutionResponse(_message.Message):
     def __init__(self, verdict: _Optional[_Union[VerificationVerdict, str]] = ..., explanation: _Optional[str] = ..., not_before: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., result: _Optional[_Union[_tool_service_pb2.ExecuteToolResponse, _Mapping]] = ..., settled: _Optional[bool] = ..., execution: _Optional[_Union[_tool_service_pb2.Execution, _Mapping]] = ...) -> None: ...
 
 class CallDetails(_message.Message):
-    __slots__ = ("prompt_id", "arguments_json", "arguments_cut", "labels", "upstream_id", "undo", "not_undoable")
+    __slots__ = ("prompt_id", "arguments_json", "arguments_cut", "labels", "upstream_id", "undo", "not_undoable", "told_before")
     class LabelsEntry(_message.Message):
         __slots__ = ("key", "value")
         KEY_FIELD_NUMBER: _ClassVar[int]
@@ -356,6 +356,7 @@ class CallDetails(_message.Message):
     UPSTREAM_ID_FIELD_NUMBER: _ClassVar[int]
     UNDO_FIELD_NUMBER: _ClassVar[int]
     NOT_UNDOABLE_FIELD_NUMBER: _ClassVar[int]
+    TOLD_BEFORE_FIELD_NUMBER: _ClassVar[int]
     prompt_id: str
     arguments_json: str
     arguments_cut: bool
@@ -363,7 +364,8 @@ class CallDetails(_message.Message):
     upstream_id: str
     undo: _conversation_service_pb2.PlannedCall
     not_undoable: str
-    def __init__(self, prompt_id: _Optional[str] = ..., arguments_json: _Optional[str] = ..., arguments_cut: _Optional[bool] = ..., labels: _Optional[_Mapping[str, str]] = ..., upstream_id: _Optional[str] = ..., undo: _Optional[_Union[_conversation_service_pb2.PlannedCall, _Mapping]] = ..., not_undoable: _Optional[str] = ...) -> None: ...
+    told_before: str
+    def __init__(self, prompt_id: _Optional[str] = ..., arguments_json: _Optional[str] = ..., arguments_cut: _Optional[bool] = ..., labels: _Optional[_Mapping[str, str]] = ..., upstream_id: _Optional[str] = ..., undo: _Optional[_Union[_conversation_service_pb2.PlannedCall, _Mapping]] = ..., not_undoable: _Optional[str] = ..., told_before: _Optional[str] = ...) -> None: ...
 
 class ShowConversationRequest(_message.Message):
     __slots__ = ("conversation_id", "from_event")
