@@ -121,6 +121,20 @@ func (d *Dedupe) Resolve(ctx context.Context, call Listed, as State, result []by
 	})
 }
 
+// LeavesReceipts reports that settlements leave receipts.
+func (d *Dedupe) LeavesReceipts() bool { return d.options.Receipts }
+
+// Receipts is Ledger.Receipts; of a store that is none there are none.
+func (d *Dedupe) Receipts(ctx context.Context, tenant, conversation string, from int64) (Chain, error) {
+	ledger, ok := d.fence.Store.(Ledger)
+	if !ok {
+		return Chain{}, nil
+	}
+	chain, err := ledger.Receipts(ctx, tenant, conversation, from)
+	d.courier.heard(err)
+	return chain, err
+}
+
 // Approve lets a Held call, which somebody has looked at, be run when it is sent again. Superseded
 // means that it is no longer what it was then. To Resolve it as Done denies it.
 func (d *Dedupe) Approve(ctx context.Context, call Listed, approval []byte) (SettleVerdict, error) {

@@ -161,6 +161,7 @@ func (f *fence) Settle(ctx context.Context, settlement Settlement) (SettleVerdic
 	if err := f.check(); err != nil && (settlement.Epoch != 0 || settlement.Resolves) {
 		return 0, err
 	}
+	settlement.Receipt = f.options.Receipts
 	return f.Store.Settle(ctx, settlement)
 }
 

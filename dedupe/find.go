@@ -6,6 +6,8 @@ import (
 	"crypto/sha256"
 	"encoding/binary"
 	"time"
+
+	"github.com/sidecall/sidecall/internal/tool"
 )
 
 // Term is something that calls of a tenant can be found by: the hash of its kind, a name and a
@@ -24,14 +26,13 @@ const (
 // TermOf returns the term of a value under a name. The kind keeps names apart that come from
 // elsewhere: those of arguments and those of labels, say.
 func TermOf(tenant, kind, name, value string) Term {
-	h := sha256.New()
+	var room [256]byte
+	b := room[:0]
 	for _, part := range [...]string{tenant, kind, name, value} {
-		var size [8]byte
-		binary.BigEndian.PutUint64(size[:], uint64(len(part)))
-		_, _ = h.Write(size[:]) // a hash never fails
-		_, _ = h.Write([]byte(part))
+		b = append(binary.BigEndian.AppendUint32(b, uint32(len(part))), part...)
 	}
-	return Term(h.Sum(nil)[:16])
+	sum := sha256.Sum256(b)
+	return Term(sum[:len(Term{})])
 }
 
 // IndexKeep is how long a call can be found at least, from its claim on, whose records are kept
@@ -61,4 +62,9 @@ func (d *Dedupe) Find(ctx context.Context, s Search) (Page, error) {
 	d.courier.heard(err)
 	page.Calls = d.named(page.Calls)
 	return page, err
+}
+
+// indexBytes is roughly how much is written for a call to be found by terms.
+func indexBytes(key *tool.CallID, terms []Term) int {
+	return len(terms) * (len(Term{}) + keyBytes(key))
 }

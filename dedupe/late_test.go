@@ -509,7 +509,7 @@ func TestAStoreThatHasForgottenTheCall(t *testing.T) {
 					expect(t.Context(), t, there, call, dedupe.OutcomeUnknown)
 				case dedupe.Done:
 					expect(t.Context(), t, there, call, dedupe.Replay)
-				case dedupe.Absent, dedupe.Claimed, dedupe.Closed:
+				case dedupe.Absent, dedupe.Claimed, dedupe.Closed, dedupe.Held:
 					t.Errorf("settled as %v", s.State)
 				}
 			})

@@ -25,7 +25,7 @@ func (m Machine) do(ctx context.Context, s Step, invalid error) error {
 
 // Admit implements Store.
 func (m Machine) Admit(ctx context.Context, req Request) (Admission, error) {
-	s := &admitting{step: m.step(req.Key, Begins, len(req.Draw.Counter)), req: req}
+	s := &admitting{step: m.step(req.Key, Begins, len(req.Draw.Counter)+len(req.Details)+indexBytes(&req.Key, req.Terms)), req: req}
 	if req.Hold != nil {
 		s.bytes += len(req.Hold.Result)
 	}
@@ -43,6 +43,9 @@ func (m Machine) Admit(ctx context.Context, req Request) (Admission, error) {
 func (m Machine) Settle(ctx context.Context, settlement Settlement) (SettleVerdict, error) {
 	s := &settling{settlement: settlement}
 	s.step = m.step(settlement.Key, Frees, len(settlement.Result)+appendBytes(settlement.Appends))
+	if settlement.Receipt {
+		s.bytes += receiptBytes
+	}
 	s.wide = settlement.Frees.WholeTenant || settlement.Claim != nil && settlement.Claim.EffectKey.WholeTenant
 	if settlement.Output != nil {
 		s.room, s.bytes = Keeps, s.bytes+len(settlement.Output.Data)

@@ -33,6 +33,8 @@ type Options struct {
 	// LateBytes bounds such settlements, each by Late.Bytes. Default 64 MiB with a Journal;
 	// without one, none: they are lost at once.
 	LateBytes int64
+	// Receipts says that settlements leave receipts.
+	Receipts bool
 	// Log is told what becomes of them. Default: nobody.
 	Log *slog.Logger
 }

@@ -25,6 +25,7 @@ type Request struct {
 	Hold             *Hold     // a person is to be asked first; nil where nobody need be
 	Details          []byte    // that its record is to have; nil for none
 	Terms            []Term    // that it can be found by; at most MaxTerms
+	Receipt          bool      // its settlement leaves a receipt
 }
 
 // Hold says that a call waits for a person's word before it is claimed.

@@ -64,6 +64,8 @@ type Settlement struct {
 	// forgotten. Like Appends, at most MaxLogs, they take effect once.
 	Tokens  int64
 	Appends []Append
+	// Receipt says that it leaves one, where the call has an effect and a conversation.
+	Receipt bool
 	// Frees is the effect that the call held and, as is proven now, has not had. Its window and
 	// Allow say nothing.
 	Frees EffectKey

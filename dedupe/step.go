@@ -150,6 +150,9 @@ func (a *admitting) Apply(rows Rows) error {
 	}
 	if a.binds {
 		a.logs(a.req.Logs, &told.Logs)
+		if a.req.Receipt { // so that an engine that goes by what it has read has the head when the call settles
+			read(&a.step, rows.Sheet, receiptSheet(&a.key, 0))
+		}
 	}
 	if told.Verdict != Exceeded { // which tells what stands in the way
 		told.Tally = a.tally(a.req.Draw.Counter).Tally
@@ -221,6 +224,7 @@ func (s *settling) Apply(rows Rows) error {
 			}
 		}
 		s.set(&s.next)
+		s.receipt(old.State)
 		s.append(end.Appends)
 		if end.Claim != nil && (old.State == NotRun || s.next.Owner != old.Owner) { // others may have had it since
 			s.hold(&end.Claim.EffectKey)

@@ -48,7 +48,7 @@ func (r notedRows) Confirm(key tool.CallID) {
 }
 
 func (r notedRows) SetSheet(name dedupe.Sheet, body string, keep time.Duration) error {
-	r.by.wrote = append(r.by.wrote, map[byte]string{dedupe.TallySheet: "tally", dedupe.EffectSheet: "effect"}[name.Kind])
+	r.by.wrote = append(r.by.wrote, map[byte]string{dedupe.TallySheet: "tally", dedupe.EffectSheet: "effect", dedupe.ReceiptSheet: "receipt"}[name.Kind])
 	return r.Rows.SetSheet(name, body, keep)
 }
 

@@ -67,3 +67,10 @@ type Clock interface {
 	// Now returns the store's time, which may be another than this process's.
 	Now(ctx context.Context) (time.Time, error)
 }
+
+// Ledger is a Store that can tell the receipts that settlements have left in it.
+type Ledger interface {
+	// Receipts returns the head of the receipts of a conversation, and lines down from one on;
+	// from the last for 0. At most ChainPage.
+	Receipts(ctx context.Context, tenant, conversation string, from int64) (Chain, error)
+}

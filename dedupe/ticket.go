@@ -55,6 +55,7 @@ func (t *Ticket) Leads() bool { return t.leads }
 // nobody knows whether the call is claimed; the caller must not run it.
 func (t *Ticket) Admit(ctx context.Context, req Request) (Admission, *Claim, error) {
 	req.Key, req.Lease, req.Retention = t.request.Key, t.dedupe.options.Lease, t.dedupe.options.Retention
+	req.Receipt = t.dedupe.options.Receipts && req.Effect != tool.ReadOnly && req.Key.Conversation != ""
 	t.request = req
 	for d := t.dedupe; ; {
 		switch {

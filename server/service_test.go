@@ -341,7 +341,7 @@ func TestDrainingHandsBackWhatHasNotStarted(t *testing.T) {
 // the sidecar drains, or only looks. A new one has to be sorted.
 func TestEveryMethodIsSorted(t *testing.T) {
 	looks := map[string]bool{
-		"ReadMessage": true, "ListTools": true, "FindExecutions": true, "PlanUndo": true, "ShowConversation": true, "AuditConversations": true, "GetOverview": true, "GetInstructions": true, "GetExecution": true, "ReadOutput": true,
+		"ReadMessage": true, "ListTools": true, "FindExecutions": true, "PlanUndo": true, "ShowConversation": true, "AuditConversations": true, "VerifyReceipts": true, "GetOverview": true, "GetInstructions": true, "GetExecution": true, "ReadOutput": true,
 		// What a loop says of itself it may say until the end: nothing is run for it.
 		"StartPrompt": true, "EndPrompt": true, "AppendMessages": true, "LoadConversation": true, "ResumeConversation": true, "ListConversations": true,
 	}

@@ -7,7 +7,6 @@ import (
 	"text/tabwriter"
 	"time"
 
-	"github.com/sidecall/sidecall/internal/output"
 	"github.com/sidecall/sidecall/internal/tool"
 	sidecallv1 "github.com/sidecall/sidecall/proto/sidecall/v1"
 )
@@ -117,5 +116,5 @@ func decider(made *sidecallv1.Resolution) string {
 
 // printableText shows a text that somebody else has chosen on one line of a terminal.
 func printableText(text string) string {
-	return strings.Join(strings.Fields(output.Clean([]byte(text))), " ")
+	return strings.Join(strings.Fields(shown(text)), " ")
 }

@@ -39,6 +39,9 @@ type fakeSidecar struct {
 	listed  []*sidecallv1.ListConversationsResponse
 	audit   *sidecallv1.AuditConversationsResponse
 	audited []*sidecallv1.AuditConversationsRequest
+	// receipts are those of each conversation, noted the heads that were given.
+	receipts map[string]*sidecallv1.VerifyReceiptsResponse
+	noted    []string
 	// held are the calls that wait, and decided what is decided of them.
 	held    []*sidecallv1.HeldExecution
 	decided []*sidecallv1.ApproveExecutionRequest

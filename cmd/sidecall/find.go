@@ -105,7 +105,7 @@ func (s *searching) find() error {
 	if s.asJSON {
 		out = &jsonList[*sidecallv1.FoundExecution]{out: s.cmd.OutOrStdout()}
 	}
-	found, undecided, more := 0, false, false
+	found, undecided := 0, false
 	for {
 		if s.req.PageSize = 100; s.limit > 0 {
 			s.req.PageSize = int32(min(100, s.limit-found))
@@ -122,7 +122,7 @@ func (s *searching) find() error {
 			undecided = undecided || call.GetVerdict() != sidecallv1.Verdict_VERDICT_RAN && call.GetVerdict() != sidecallv1.Verdict_VERDICT_NOT_RUN
 		}
 		s.req.PageToken = res.GetNextPageToken()
-		if more = s.req.GetPageToken() != ""; !more || s.limit > 0 && found >= s.limit {
+		if s.req.GetPageToken() == "" || s.limit > 0 && found >= s.limit {
 			if found == 0 {
 				never(s.cmd.ErrOrStderr(), &s.req, res)
 			}
@@ -132,7 +132,7 @@ func (s *searching) find() error {
 	if err := out.end(); err != nil {
 		return err
 	}
-	if more {
+	if s.req.GetPageToken() != "" {
 		fmt.Fprintf(s.cmd.ErrOrStderr(), "sidecall: the latest %d are shown, and there may be more: --limit 0 shows all\n", found)
 	}
 	if found == 0 || undecided {

@@ -1,7 +1,7 @@
 // Command sidecall runs the sidecar and talks to a running one.
 //
 // Exit codes: 0 it worked; 1 the tool call failed or could not be settled, there is
-// no such conversation, a demo promise was not kept, a case was not met, the sidecar
+// no such conversation, receipts were changed, a demo promise was not kept, a case was not met, the sidecar
 // is not ready, or serve could not end cleanly; 2 the command line, the config file or the cases
 // are wrong; 3 the sidecar cannot be reached, or could not start.
 package main
@@ -52,7 +52,7 @@ retries only what is provably safe, cuts output without losing it, and answers
 every failure so that the model can repair its call.
 
 Exit codes: 0 it worked; 1 the call failed or could not be settled, there is no
-such conversation, a demo promise was not kept, a case was not met, the sidecar is
+such conversation, receipts were changed, a demo promise was not kept, a case was not met, the sidecar is
 not ready, or serve could not end cleanly; 2 the command line, the config file or the cases are
 wrong; 3 the sidecar cannot be reached or could not start.`,
 		SilenceErrors: true,
@@ -60,6 +60,6 @@ wrong; 3 the sidecar cannot be reached or could not start.`,
 	}
 	root.Version = buildVersion().line()
 	root.SetVersionTemplate("{{.Version}}\n")
-	root.AddCommand(newServe(), newDemo(), newCheck(), newTest(), newTools(), newCall(), newFind(), newResolve(), newApprovals(), newConversations(), newAudit(), newConsole(), newReady(), newVersion(), newStandIn())
+	root.AddCommand(newServe(), newDemo(), newCheck(), newTest(), newTools(), newCall(), newFind(), newResolve(), newApprovals(), newConversations(), newAudit(), newReceipts(), newConsole(), newReady(), newVersion(), newStandIn())
 	return root
 }

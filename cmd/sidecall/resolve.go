@@ -65,7 +65,7 @@ func newResolve() *cobra.Command {
 	flags.BoolVar(&r.isError, "is-error", false, "with --as done: it ended in a definite error")
 	flags.StringVar(&r.by, "by", os.Getenv("USER"), "what to call you, beside the user that the system says you are")
 	flags.BoolVar(&r.verify, "verify", false, "ask the configured verification")
-	flags.StringVar(&r.args, "args", "", "with --verify: the JSON arguments of the call, which are not stored; @FILE reads a file")
+	flags.StringVar(&r.args, "args", "", "with --verify: the JSON arguments of the call, where its record has not all of them; @FILE reads a file")
 	flags.BoolVarP(&r.yes, "yes", "y", false, "do not ask, settle")
 	flags.IntVar(&r.limit, "limit", 0, "list at most so many; 0 lists all")
 	return cmd

@@ -35,7 +35,7 @@ func shown(text string) string {
 func paragraph(out io.Writer, label, text string) {
 	indent := utf8.RuneCountInString(label)
 	margin := strings.Repeat(" ", indent)
-	for _, line := range strings.Split(strings.TrimRight(shown(text), "\n"), "\n") {
+	for line := range strings.SplitSeq(strings.TrimRight(shown(text), "\n"), "\n") {
 		for {
 			var part string
 			part, line = broken(line, columns-indent)

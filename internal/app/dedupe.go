@@ -28,7 +28,7 @@ func openDedupe(cfg *config.Config, instance string, t *telemetry.Telemetry) (*d
 	}}
 	return dedupe.New(store, dedupe.Options{
 		Journal: journal, LateBytes: lateBytes(cfg), Log: t.Logger,
-		Lease: cfg.Lease, Retention: cfg.Retention, Incarnation: incarnation(),
+		Lease: cfg.Lease, Retention: cfg.Retention, Receipts: cfg.Receipts, Incarnation: incarnation(),
 		Instance: shared(cfg, instance), Who: self(), Gone: gone,
 	}), book, nil
 }

@@ -142,7 +142,7 @@ func TestOtherArgumentsThanWereAllowed(t *testing.T) {
 	upstream := calltest.Answers("ok")
 	s := calltest.New(t, calltest.NewRoute(t, "refund", tool.NonIdempotent, upstream, asksFirst(t, "always")))
 	s.Call(refund("toolu_1"))
-	print := heldCalls(t, s)[0].GetFingerprint()
+	fingerprint := heldCalls(t, s)[0].GetFingerprint()
 	approve(t, s)
 	changed := refund("toolu_1")
 	changed.ArgumentsJson = `{"order_id":"A-1","cents":999999}`
@@ -153,7 +153,7 @@ func TestOtherArgumentsThanWereAllowed(t *testing.T) {
 	if res := s.Call(changed); calltest.Code(res) != tool.CodeApprovalRequired || upstream.Calls.Load() != 0 {
 		t.Fatalf("under another id: %v", res)
 	}
-	_, err := operator(s).ApproveExecution(t.Context(), approval(func(r *sidecallv1.ApproveExecutionRequest) { r.ToolUseId, r.Fingerprint = "toolu_2", print }))
+	_, err := operator(s).ApproveExecution(t.Context(), approval(func(r *sidecallv1.ApproveExecutionRequest) { r.ToolUseId, r.Fingerprint = "toolu_2", fingerprint }))
 	wantStatus(t, err, codes.FailedPrecondition, "fingerprint: the call is held with other arguments")
 	if res := s.Call(refund("toolu_1")); res.GetIsError() || upstream.Calls.Load() != 1 {
 		t.Fatalf("as it was allowed: %v", res)

@@ -46,7 +46,7 @@ func (e Records) recordOf(ctx context.Context, listed dedupe.Listed) (timeline.R
 	r := timeline.Record{ID: listed.Key.ID, Turn: listed.Key.Turn}
 	if listed.Err != nil {
 		r.State, r.Damage = dedupe.Unknown, output.Clean([]byte(listed.Err.Error()))
-		return r, nil
+		return r, nil //nolint:nilerr // it is told
 	}
 	known, err := e.Dedupe.Told(ctx, listed.Key, dedupe.Known{Record: listed.Record})
 	if err != nil {

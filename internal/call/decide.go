@@ -82,9 +82,9 @@ const shownPrint = 12
 
 // fits reports that a held call is not the one that was looked at, or decided already.
 func (d *Decision) fits(record dedupe.Record) error {
-	switch print := hex.EncodeToString(record.Fingerprint[:]); {
-	case d.Fingerprint != "" && !strings.HasPrefix(print, strings.ToLower(d.Fingerprint)):
-		return fault(NotNow, "fingerprint: the call is held with other arguments (%s) than were looked at: look at it anew", print[:shownPrint])
+	switch held := hex.EncodeToString(record.Fingerprint[:]); {
+	case d.Fingerprint != "" && !strings.HasPrefix(held, strings.ToLower(d.Fingerprint)):
+		return fault(NotNow, "fingerprint: the call is held with other arguments (%s) than were looked at: look at it anew", held[:shownPrint])
 	case d.Hold != "" && d.Hold != record.Owner:
 		return fault(NotNow, "hold: the call is held anew since it was looked at, until %s: look at it anew", told(record.LeaseUntil))
 	case !d.Deny && record.Approved():

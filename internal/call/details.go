@@ -21,7 +21,7 @@ func (c *call) details() []byte {
 	kept := &sidecallv1.CallDetails{PromptId: c.Prompt, Labels: c.Labels, UpstreamId: c.run.tried.upstreamID}
 	if c.snapshot.Limits.KeepArguments {
 		kept.ArgumentsJson = c.shownArguments()
-		if shown := tool.ShortenBytes(kept.ArgumentsJson, maxKeptArguments); shown != kept.ArgumentsJson {
+		if shown := tool.ShortenBytes(kept.GetArgumentsJson(), maxKeptArguments); shown != kept.GetArgumentsJson() {
 			kept.ArgumentsJson, kept.ArgumentsCut = shown, true
 		}
 	}
@@ -70,8 +70,10 @@ func (c *call) terms() []dedupe.Term {
 			terms = append(terms, term)
 		}
 	}
-	for _, name := range slices.Sorted(maps.Keys(c.Labels)) {
-		add(byLabel, name, c.Labels[name])
+	if len(c.Labels) > 0 { // most have none
+		for _, name := range slices.Sorted(maps.Keys(c.Labels)) {
+			add(byLabel, name, c.Labels[name])
+		}
 	}
 	c.route.Search.Each(c.args.values, func(name, value string) { add(byArgument, name, value) })
 	return terms

@@ -163,7 +163,7 @@ func (e Records) describe(ctx context.Context, listed dedupe.Listed) (*sidecallv
 	if listed.Err != nil {
 		found.Damage, found.Verdict = unreadable(listed).GetError(), sidecallv1.Verdict_VERDICT_UNKNOWN
 		found.Explanation, found.Advice = "its record cannot be read", found.GetDamage().GetHint()
-		return found, nil
+		return found, nil //nolint:nilerr // which is told as what is wrong with it
 	}
 	known, err := e.Dedupe.Told(ctx, key, dedupe.Known{Record: listed.Record})
 	if err != nil {

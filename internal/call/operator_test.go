@@ -381,9 +381,10 @@ func TestVerifyExecution(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		up := &shop{}
 		s := up.sidecar(t)
+		s.Limit(func(l *catalog.Limits) { l.KeepArguments = false })
 		s.Call(calltest.Request("toolu_1", "refund"))
 		_, err := operator(s).VerifyExecution(t.Context(), ask(false, ""))
-		wantStatus(t, err, codes.InvalidArgument, "arguments_json", "not stored")
+		wantStatus(t, err, codes.InvalidArgument, "arguments_json", "not kept")
 		_, err = operator(s).VerifyExecution(t.Context(), ask(false, `{"order_id":"A-2"}`))
 		wantStatus(t, err, codes.InvalidArgument, "other arguments")
 		_, err = operator(s).VerifyExecution(t.Context(), ask(false, `{"order_id":`))
@@ -411,7 +412,7 @@ func TestVerifyExecution(t *testing.T) {
 		s.Call(calltest.Request("toolu_1", "refund"))
 		time.Sleep(2 * time.Second)
 		up.refunds.Add(1)
-		res, err := operator(s).VerifyExecution(t.Context(), ask(false, args))
+		res, err := operator(s).VerifyExecution(t.Context(), ask(false, "")) // its arguments are kept
 		if err != nil || res.GetVerdict() != sidecallv1.VerificationVerdict_VERIFICATION_VERDICT_DONE || res.GetSettled() || res.GetResult().GetContent() != `{"order":"A-1"}` {
 			t.Fatalf("%v, %v", res, err)
 		}

@@ -7,6 +7,7 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	"github.com/sidecall/sidecall/dedupe"
@@ -139,18 +140,21 @@ func (u unsettled) verdict(found verify.Finding, by settler) *sidecallv1.VerifyE
 	panic(fmt.Sprintf("a verification has found %d", found.Verdict))
 }
 
-// takeArguments gives a call the arguments that it had. They are not stored;
-// the fingerprint tells whether they are the same.
+// takeArguments gives a call the arguments that it had: those that are sent, else those that its
+// record has. The fingerprint tells whether they are the same.
 func (e Records) takeArguments(ctx context.Context, u unsettled, text string) error {
-	v := u.route.Verification
+	v, given := u.route.Verification, text != ""
+	if !given {
+		text = keptArguments(u.record)
+	}
 	switch {
 	case v == nil:
 		return fault(NotNow,
 			"no verification is configured for the tool %s: add verify to it, or find out by other means and resolve the call by hand", u.record.Tool)
 	case text == "" && v.Program.ReadsArgs():
 		return fault(Invalid,
-			"arguments_json: the verification reads the call's arguments, and they are not stored: send them, as the agent's conversation has them")
-	case text == "":
+			"arguments_json: the verification reads the call's arguments, and they are not kept: send them, as the agent's conversation has them")
+	case text == "" || !given && !v.Program.ReadsArgs():
 		return nil
 	}
 	u.Arguments = text
@@ -164,10 +168,21 @@ func (e Records) takeArguments(ctx context.Context, u unsettled, text string) er
 		return err
 	case recordedAs(u.call, dedupe.Known{Record: u.record}).isOf(): // whatever the schema says of them now
 		return nil
+	case !given: // something of them is sensitive, or their schema reads them otherwise by now
+		return fault(Invalid, "arguments_json: the verification reads the call's arguments, of which not all are kept: send them, as the agent's conversation has them")
 	case len(violations) > 0:
 		return fault(Invalid, "arguments_json: %s %s. %s", violations[0].Field, violations[0].Constraint, violations[0].Hint)
 	}
 	return fault(Invalid, "arguments_json: the call had other arguments; send those that the agent's conversation has")
+}
+
+// keptArguments are those that the record of a call has; empty where that is not all of them.
+func keptArguments(record dedupe.Record) string {
+	kept := new(sidecallv1.CallDetails)
+	if proto.Unmarshal(record.Details, kept) != nil || kept.GetArgumentsCut() {
+		return ""
+	}
+	return kept.GetArgumentsJson()
 }
 
 // unknownCall returns an unknown call, with its record; or why it is none.

@@ -111,7 +111,7 @@ func (e Records) effect(ctx context.Context, h effectQuery, listed dedupe.Listed
 	t := telling{Records: e, key: key, known: dedupe.Known{Record: record}}
 	if listed.Err != nil {
 		made.Unknown, made.NotUndoable = true, "its record cannot be read"
-		return made, nil
+		return made, nil //nolint:nilerr // which is told as why
 	}
 	switch verdict, why, _ := t.verdict(); {
 	case verdict == sidecallv1.Verdict_VERDICT_RAN && failed(record):
@@ -123,15 +123,15 @@ func (e Records) effect(ctx context.Context, h effectQuery, listed dedupe.Listed
 	default: // it has not run, or nothing is known of it any more
 		return nil, nil
 	}
-	if made.Undo == nil {
-		if made.NotUndoable == "" {
+	if made.GetUndo() == nil {
+		if made.GetNotUndoable() == "" {
 			made.NotUndoable = "its tool does not say how (compensate_with)"
 		}
 		return made, nil
 	}
 	made.Undo.ConversationId, made.Undo.TurnId, made.Undo.ToolUseId = key.Conversation, key.Turn, undoID(key)
 	undo := key
-	undo.ID = made.Undo.GetToolUseId()
+	undo.ID = made.GetUndo().GetToolUseId()
 	undone, err := e.Dedupe.Lookup(ctx, undo)
 	if err != nil {
 		return nil, notLookedUp(ctx, err)

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 	"testing"
+	"time"
 
 	"github.com/sidecall/sidecall/dedupe"
 	"github.com/sidecall/sidecall/internal/provider"
@@ -36,6 +37,11 @@ func recordsOf(run *recorded.Run) (all []timeline.Record) {
 		}
 	}
 	return all
+}
+
+// started is when a call of a recorded run was claimed.
+func started(prompt, call int) time.Time {
+	return time.Unix(1_700_000_000, 0).Add(time.Duration(prompt)*time.Hour + time.Duration(call)*time.Second)
 }
 
 // counted counts a run by itself: what failed, and what worked later in its prompt.

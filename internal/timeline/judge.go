@@ -16,16 +16,6 @@ const spins = 3
 // span are the events of one reply of the model: from, up to end.
 type span struct{ from, end int }
 
-// newFailure reads what a model was told.
-func newFailure(text string) *Failure {
-	e, ok := tool.ParseError(text)
-	if !ok {
-		return &Failure{told: text}
-	}
-	// A hint may say how long something took, and of which report it is.
-	return &Failure{Code: e.Code, fields: e, told: strings.Join([]string{string(e.Code), e.Field, e.Constraint, e.Received}, "\x00")}
-}
-
 // judge says what became of each error, and finds the first that was not recovered from.
 func (r *reader) judge() {
 	replies := r.replies()

@@ -1,6 +1,7 @@
 package timeline_test
 
 import (
+	"encoding/json"
 	"fmt"
 	"slices"
 	"strings"
@@ -12,6 +13,95 @@ import (
 	"github.com/sidecall/sidecall/internal/timeline"
 	"github.com/sidecall/sidecall/internal/tool"
 )
+
+// talk is a conversation in the making, as the Messages API has it.
+type talk struct {
+	messages []timeline.Message
+	turn     int
+}
+
+func (k *talk) raw(format string, args ...any) *talk {
+	k.messages = append(k.messages, timeline.Message{JSON: fmt.Sprintf(format, args...), Turn: fmt.Sprint("t", k.turn)})
+	return k
+}
+
+func (k *talk) user(text string) *talk { return k.raw(`{"role":"user","content":%s}`, quoted(text)) }
+
+func (k *talk) model(text string) *talk {
+	return k.raw(`{"role":"assistant","content":[{"type":"text","text":%s}]}`, quoted(text))
+}
+
+// call is a turn with one call, which is answered.
+func (k *talk) call(id, name, args, answer string, isError bool) *talk {
+	return k.asks(id, name, args).answers(id, answer, isError)
+}
+
+func (k *talk) asks(id, name, args string) *talk {
+	k.turn++
+	return k.raw(`{"role":"assistant","content":[{"type":"tool_use","id":%q,"name":%q,"input":%s}]}`, id, name, args)
+}
+
+func (k *talk) answers(id, answer string, isError bool) *talk {
+	return k.raw(`{"role":"user","content":[{"type":"tool_result","tool_use_id":%q,"content":%s,"is_error":%v}]}`, id, quoted(answer), isError)
+}
+
+func (k *talk) built(records ...timeline.Record) *timeline.Timeline {
+	return timeline.Build(timeline.Input{Provider: provider.Anthropic, Messages: slices.Values(k.messages), Records: records})
+}
+
+func quoted(text string) string {
+	encoded, _ := json.Marshal(text) // a text always can be
+	return string(encoded)
+}
+
+// rendered is an error as the sidecar tells it.
+func rendered(code tool.Code, field, constraint, received, hint string) string {
+	return tool.RenderError(tool.Error{Code: code, Field: field, Constraint: constraint, Received: received, Hint: hint}, nil)
+}
+
+// invalid is an error that tells all that a model needs.
+func invalid(received string) string {
+	return rendered(tool.CodeInvalidArgs, "order_id", `pattern: "^A-[0-9]+$"`, received, "Send the id as it stands in the order, e.g. A-77.")
+}
+
+// called is the call under an id.
+func called(t *testing.T, line *timeline.Timeline, id string) *timeline.Call {
+	t.Helper()
+	for e := range line.Calls {
+		if e.Call.ID == id {
+			return e.Call
+		}
+	}
+	t.Fatalf("there is no call %s", id)
+	return nil
+}
+
+// first is the id of the call with the first error that was not recovered from.
+func first(line *timeline.Timeline) string {
+	if line.First < 0 {
+		return ""
+	}
+	return line.Events[line.First].Call.ID
+}
+
+// outline is a timeline in a line per event.
+func outline(line *timeline.Timeline) string {
+	var b strings.Builder
+	for _, e := range line.Events {
+		fmt.Fprintf(&b, "%d ", e.Prompt)
+		switch {
+		case e.Kind == timeline.UserSaid:
+			fmt.Fprintf(&b, "user %s\n", e.Text)
+		case e.Kind == timeline.ModelSaid:
+			fmt.Fprintf(&b, "model %s\n", e.Text)
+		case e.Call == nil:
+			b.WriteString("unread\n")
+		default:
+			fmt.Fprintf(&b, "%s %s(%s) %s\n", e.Call.ID, e.Call.Tool, e.Call.Arguments, e.Call.Text)
+		}
+	}
+	return b.String()
+}
 
 // The same conversation reads the same in each wire format.
 func TestAConversationInEachFormat(t *testing.T) {
@@ -73,128 +163,11 @@ func TestAConversationInEachFormat(t *testing.T) {
 	}
 }
 
-// An error is recovered from by a later success of its tool in its prompt.
-func TestWhatCountsAsRecovered(t *testing.T) {
-	const one, none = `{"order_id":"A-1"}`, `{}`
-	for name, c := range map[string]struct {
-		talk  *talk
-		fate  timeline.Fate // of the error under the id e
-		first string
-	}{
-		"the tool works later":                   {new(talk).user("pay").call("e", "pay", none, invalid("1"), true).call("b", "pay", one, "ok", false).model("done"), timeline.Recovered, ""},
-		"another tool works":                     {new(talk).user("pay").call("e", "pay", none, invalid("1"), true).call("b", "look", one, "ok", false).model("sorry"), timeline.GaveUp, "e"},
-		"it works in the next prompt":            {new(talk).user("pay").call("e", "pay", none, invalid("1"), true).model("which?").user("A-1").call("b", "pay", one, "ok", false).model("done"), timeline.GaveUp, "e"},
-		"it has worked before":                   {new(talk).user("pay").call("b", "pay", one, "ok", false).call("e", "pay", none, invalid("1"), true).model("sorry"), timeline.GaveUp, "e"},
-		"the prompt goes on":                     {new(talk).user("pay").call("e", "pay", none, invalid("1"), true), timeline.Open, "e"},
-		"a call is open":                         {new(talk).user("pay").call("e", "pay", none, invalid("1"), true).asks("b", "pay", one), timeline.Open, "e"},
-		"the user goes on in the same breath":    {new(talk).user("pay").user("A-1").call("e", "pay", none, invalid("1"), true).call("b", "pay", one, "ok", false), timeline.Recovered, ""},
-		"a tool that there is not, another does": {new(talk).user("pay").call("e", "pey", one, rendered(tool.CodeUnknownTool, "", "no such tool", "pey", "Did you mean pay?"), true).call("b", "pay", one, "ok", false), timeline.Recovered, ""},
-		"in the same turn": {new(talk).user("pay").
-			raw(`{"role":"assistant","content":[{"type":"tool_use","id":"e","name":"pay","input":{}},{"type":"tool_use","id":"b","name":"pay","input":{}}]}`).
-			raw(`{"role":"user","content":[{"type":"tool_result","tool_use_id":"e","content":"no","is_error":true},{"type":"tool_result","tool_use_id":"b","content":"ok"}]}`).
-			model("half of it"), timeline.GaveUp, "e"},
-		"text beside results goes on": {new(talk).user("pay").asks("e", "pay", none).
-			raw(`{"role":"user","content":[{"type":"tool_result","tool_use_id":"e","content":"no","is_error":true},{"type":"text","text":"hurry"}]}`).
-			call("b", "pay", one, "ok", false), timeline.Recovered, ""},
-	} {
-		t.Run(name, func(t *testing.T) {
-			line := c.talk.built()
-			if f := called(t, line, "e").Failure; f == nil || f.Fate != c.fate || first(line) != c.first {
-				t.Errorf("%+v, the first is %q", f, first(line))
-			}
-		})
-	}
-}
-
 // A call that waits for a person's word has not failed.
 func TestWhatWaitsIsNoError(t *testing.T) {
 	line := new(talk).user("pay").call("e", "pay", `{}`, rendered(tool.CodeApprovalRequired, "", "a person has to allow pay first", "", "Wait."), true).model("I wait.").built()
 	if f := called(t, line, "e").Failure; f != nil || first(line) != "" {
 		t.Errorf("%+v, the first is %q", f, first(line))
-	}
-}
-
-// What a model does after an error is its next reply: what it said, and its next call of
-// the same tool, with what it has changed.
-func TestWhatTheModelDidNext(t *testing.T) {
-	for name, c := range map[string]struct {
-		talk *talk
-		want timeline.Next
-	}{
-		"it corrects": {new(talk).call("e", "pay", `{"order_id":"1","cents":5,"b":{"c":1}}`, invalid("1"), true).call("b", "pay", `{"order_id":"A-1","b":{"c":2},"why":"x"}`, "ok", false),
-			timeline.Next{Tool: "pay", Differences: []string{`b: {"c":2}, was {"c":1}`, `cents: left out, was 5`, `order_id: "A-1", was "1"`, `why: "x", was left out`}}},
-		"the same, written otherwise": {new(talk).call("e", "pay", `{"a":1,"b":2}`, "no", true).call("b", "pay", `{"b": 2, "a": 1}`, "ok", false), timeline.Next{Tool: "pay", Again: true}},
-		"another tool":                {new(talk).call("e", "pay", `{}`, "no", true).call("b", "look", `{}`, "ok", false), timeline.Next{Tool: "look"}},
-		"it says something":           {new(talk).call("e", "pay", `{}`, "no", true).model("I am sorry."), timeline.Next{Text: "I am sorry."}},
-		"nothing":                     {new(talk).call("e", "pay", `{}`, "no", true), timeline.Next{Nothing: true}},
-		"the user is next":            {new(talk).call("e", "pay", `{}`, "no", true).user("hello?").model("yes"), timeline.Next{Nothing: true}},
-		"too long":                    {new(talk).call("e", "pay", `{"a":"`+strings.Repeat("x", 9<<10)+`"}`, "no", true).call("b", "pay", `{}`, "ok", false), timeline.Next{Tool: "pay", Differences: []string{"its arguments are too long to compare"}}},
-		"many":                        {new(talk).call("e", "pay", `{"a":1,"b":1,"c":1,"d":1,"e":1,"f":1,"g":1,"h":1,"i":1}`, "no", true).call("b", "pay", `{}`, "ok", false), timeline.Next{Tool: "pay", Differences: []string{"a: left out, was 1", "b: left out, was 1", "c: left out, was 1", "d: left out, was 1", "e: left out, was 1", "f: left out, was 1", "g: left out, was 1", "h: left out, was 1", "and more"}}},
-		"no object":                   {new(talk).call("e", "pay", `"{"`, "no", true).call("b", "pay", `{}`, "ok", false), timeline.Next{Tool: "pay", Differences: []string{"its arguments are not known"}}},
-	} {
-		t.Run(name, func(t *testing.T) {
-			got := called(t, c.talk.built(), "e").Failure.Next
-			if got.Text != c.want.Text || got.Tool != c.want.Tool || got.Again != c.want.Again || got.Nothing != c.want.Nothing || !slices.Equal(got.Differences, c.want.Differences) {
-				t.Errorf("%+v", got)
-			}
-		})
-	}
-}
-
-// Why a text was of little help, where a program can tell.
-func TestWhatIsVague(t *testing.T) {
-	for name, c := range map[string]struct {
-		text string
-		want timeline.Vagueness
-	}{
-		"all that is needed": {invalid("1"), 0},
-		"plain":              {"Error: the payment amount does not add up: 305, paid 255", timeline.Formless},
-		"plain and short":    {"Error", timeline.Formless | timeline.Short},
-		"its code":           {rendered(tool.CodeInternal, "", "the sidecar failed on this call", "", "Tell the operator err_1."), timeline.Meaningless},
-		"nothing of use":     {rendered(tool.CodeUnrecoverable, "", "", "failed", ""), timeline.Meaningless | timeline.Fieldless | timeline.Unconstrained | timeline.Hintless | timeline.Short},
-		"a wait has no field": {rendered(tool.CodeRateLimited, "", "the upstream takes no more for now", "429", "Call it again after 3s."),
-			0},
-	} {
-		t.Run(name, func(t *testing.T) {
-			line := new(talk).call("e", "pay", `{}`, c.text, true).model("Sorry.").built()
-			if f := called(t, line, "e").Failure; f.Vague != c.want || called(t, line, "e").Text != c.text {
-				t.Errorf("%v", f.Vague.Reasons())
-			}
-		})
-	}
-	again := new(talk).call("e", "pay", `{}`, invalid("1"), true).call("b", "pay", `{}`, invalid("1"), true).built()
-	if f := called(t, again, "e").Failure; f.Vague != timeline.Repeated || len(f.Vague.Reasons()) != 1 {
-		t.Errorf("%v", f.Vague.Reasons())
-	}
-}
-
-// A model spins that is told the same of the same tool three times in a prompt, or whom the
-// loop guard refuses.
-func TestWhatSpins(t *testing.T) {
-	spun := func(k *talk) (all int) {
-		for e := range k.built().Calls {
-			if e.Call.Failure.Spun {
-				all++
-			}
-		}
-		return all
-	}
-	three := new(talk).call("a", "pay", `{"a":1}`, invalid("1"), true).call("b", "pay", `{"a":2}`, invalid("1"), true)
-	if got := spun(three); got != 0 {
-		t.Errorf("twice: %d", got)
-	}
-	if got := spun(three.call("c", "pay", `{"a":3}`, invalid("1"), true)); got != 3 {
-		t.Errorf("three times: %d", got)
-	}
-	if got := spun(three.call("d", "look", `{}`, invalid("1"), true).call("e", "pay", `{}`, invalid("2"), true)); got != 3 {
-		t.Errorf("another tool, and another text: %d", got)
-	}
-	apart := new(talk).call("a", "pay", `{}`, "no", true).call("b", "pay", `{}`, "no", true).user("again").call("c", "pay", `{}`, "no", true)
-	if got := spun(apart); got != 0 {
-		t.Errorf("in two prompts: %d", got)
-	}
-	if got := spun(new(talk).call("a", "pay", `{}`, rendered(tool.CodeLoopDetected, "", "the same call", "pay", "Try another way."), true)); got != 1 {
-		t.Errorf("refused by the loop guard: %d", got)
 	}
 }
 

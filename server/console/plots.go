@@ -3,6 +3,7 @@ package console
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -60,7 +61,7 @@ type plot struct {
 // plots are the four numbers, each with its line; now is the latest of them.
 func (s *samples) plots(now *sidecallv1.LoopNumbers) []plot {
 	s.mu.Lock()
-	all := append(s.kept[:len(s.kept):len(s.kept)], fourOf(now))
+	all := slices.Concat(s.kept, [][4]float64{fourOf(now)})
 	s.mu.Unlock()
 	shown := [4]plot{
 		{Name: "calls per prompt, median", Now: fmt.Sprintf("%.1f", now.GetCallsPerPromptMedian())},

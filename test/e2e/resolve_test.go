@@ -441,11 +441,11 @@ func TestResolveVerify(t *testing.T) {
 		if err := up.Ledger.Write("there"); err != nil { // it arrives late
 			t.Fatal(err)
 		}
-		_, said := resolve(t, s, 2, "--id", "there", "--verify", "--yes")
-		says(t, said, "arguments", "not stored")
-		_, said = resolve(t, s, 2, "--id", "there", "--verify", "--yes", "--args", `{"key":"other"}`)
+		_, said := resolve(t, s, 2, "--id", "there", "--verify", "--yes", "--args", `{"key":"other"}`)
 		says(t, said, "other arguments")
-		out, _ := resolve(t, s, 0, "--id", "there", "--verify", "--args", `{"key":"there"}`)
+		out, _ := resolve(t, s, 0, "--id", "there", "--verify")
+		says(t, out, "done: look shows", `{"executions":1}`)
+		out, _ = resolve(t, s, 0, "--id", "there", "--verify", "--args", `{"key":"there"}`)
 		says(t, out, "done: look shows", `{"executions":1}`)
 		if e := executionOfPay(t, s, "there"); e.GetState() != stateUnknown {
 			t.Errorf("it was settled, and nobody has said so: %v", e)

@@ -10,6 +10,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/redis/go-redis/v9"
+
 	sidecall "github.com/sidecall/sidecall/clients/go"
 	sidecallv1 "github.com/sidecall/sidecall/proto/sidecall/v1"
 	"github.com/sidecall/sidecall/test/testkit/harness"
@@ -122,4 +124,73 @@ func encodedText(t *testing.T, text string) string {
 		t.Fatal(err)
 	}
 	return strings.TrimSpace(b.String())
+}
+
+// What was done leaves receipts, which outlive the process; what is taken out of them, or
+// written anew, is found.
+func TestReceiptsOutliveTheProcess(t *testing.T) {
+	t.Parallel()
+	verify := func(s *harness.Sidecar, want int, more ...string) string {
+		t.Helper()
+		code, out, errOut := harness.CLI(t, append([]string{"receipts", "verify", "--conversation", "c-1", "--addr", s.Operator}, more...)...)
+		if code != want {
+			t.Errorf("exit code %d, want %d: %s%s", code, want, out, errOut)
+		}
+		return out + errOut
+	}
+	onBothStores(t, func(t *testing.T, store string) {
+		up := startTill(t)
+		up.Script("/act", upstream.Echo())
+		s := harness.Start(t, "receipts: true\n"+up.tools(store))
+		says(t, verify(s, 0), "there is no receipt of c-1")
+		s.Call(prompted("order-1"))
+		_, head, _ := strings.Cut(verify(s, 0), "head ")
+		head = strings.TrimSpace(head)
+		s.Kill()
+		s.Run()
+		s.Call(prompted("order-1")) // a replay
+		s.Call(prompted("order-2"))
+		look := prompted("look-1")
+		look.ToolName = "look"
+		s.Call(look)
+		says(t, verify(s, 0, "--noted", head), "nothing was changed or left out", "2 receipts, 2 compared")
+		says(t, verify(s, 1, "--noted", "2:"+head[2:]), "another hash than was noted")
+	})
+}
+
+// Somebody who can write to Redis takes out the record, or the receipt, of a payment.
+func TestWhatIsTakenOutOfRedisIsFound(t *testing.T) {
+	t.Parallel()
+	for what, want := range map[string]string{"receipt/": "receipt 2 is missing", "": `the record of "order-2" is missing`} {
+		t.Run(want, func(t *testing.T) {
+			t.Parallel()
+			addr := harness.Redis(t)
+			up := startTill(t)
+			up.Script("/act", upstream.Echo())
+			s := harness.Start(t, "receipts: true\n"+up.tools(fmt.Sprintf("store: {redis: {addrs: [%q]}}\n", addr)))
+			for _, id := range []string{"order-1", "order-2", "order-3"} {
+				s.Call(prompted(id))
+			}
+			client := redis.NewClient(&redis.Options{Addr: addr})
+			defer client.Close()
+			keys, err := client.Keys(t.Context(), "*").Result()
+			if err != nil {
+				t.Fatal(err)
+			}
+			taken := 0
+			for _, key := range keys {
+				receipt, record := strings.Contains(key, "receipt/") && strings.HasSuffix(key, "2"), strings.HasSuffix(key, "order-2")
+				if what != "" && receipt || what == "" && record {
+					taken++
+					if err := client.Del(t.Context(), key).Err(); err != nil {
+						t.Fatal(err)
+					}
+				}
+			}
+			code, out, errOut := harness.CLI(t, "receipts", "verify", "--conversation", "c-1", "--addr", s.Operator)
+			if taken != 1 || code != 1 || !strings.Contains(strings.Join(strings.Fields(out), " "), want) {
+				t.Errorf("%d of %q were taken; exit code %d: %s%s", taken, keys, code, out, errOut)
+			}
+		})
+	}
 }

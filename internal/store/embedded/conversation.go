@@ -21,7 +21,7 @@ func (s *Store) WriteConversation(ctx context.Context, w conversation.Write) (wr
 		size += len(m)
 	}
 	for _, c := range w.Closings {
-		size += dedupe.StoredBytes + len(c.Result)
+		size += dedupe.StoredBytes + len(c.Result) + len(c.Terms)*len(dedupe.Term{})
 	}
 	var done bool
 	if err := s.do(ctx, newOperation(dedupe.Begins, size, func(t *txn) (err error) {

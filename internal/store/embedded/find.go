@@ -40,7 +40,7 @@ func (t *txn) find(s *dedupe.Search, before int64) (page dedupe.Page, err error)
 		if claimed < dedupe.Millis(s.Since) {
 			break
 		}
-		if call != nil && (call.Record.State == dedupe.Absent || !call.Record.StartedAt.Before(s.Since)) {
+		if call != nil && (call.Record.State == dedupe.Absent || dedupe.Millis(call.Record.StartedAt) >= dedupe.Millis(s.Since)) {
 			bytes += len(call.Record.Result)
 			page.Calls = append(page.Calls, *call)
 		}

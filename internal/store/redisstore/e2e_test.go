@@ -5,14 +5,10 @@ package redisstore
 import (
 	"bytes"
 	"context"
-	"crypto/rand"
 	"errors"
 	"fmt"
-	"strconv"
-	"strings"
 	"sync"
 	"sync/atomic"
-	"syscall"
 	"testing"
 	"time"
 
@@ -322,97 +318,6 @@ func TestReplicasHaveToHaveIt(t *testing.T) {
 	if got := replica.Do("exists", RecordKey("sidecall:", request("x", 0).Key)); got != int64(1) {
 		t.Error("the replica does not have the claim")
 	}
-}
-
-// BenchmarkAdmitSettle makes one call per iteration, 32 in flight on two processors, bare
-// and as an agent's call is: with a budget, and logs; and one that is found by three terms.
-func BenchmarkAdmitSettle(b *testing.B) {
-	b.Run("bare", func(b *testing.B) { admitSettle(b, func(*dedupe.Request, *dedupe.Settlement) {}) })
-	b.Run("found by three terms", func(b *testing.B) {
-		admitSettle(b, func(req *dedupe.Request, _ *dedupe.Settlement) {
-			for range 3 {
-				req.Terms = append(req.Terms, dedupe.TermOf("acme", "argument", "order_id", rand.Text()))
-			}
-		})
-	})
-	b.Run("agent's", func(b *testing.B) {
-		entry := make([]byte, 65)
-		admitSettle(b, func(req *dedupe.Request, end *dedupe.Settlement) {
-			req.Draw = dedupe.Draw{Counter: "prompt", MaxCalls: 1 << 30, MaxTokens: 1 << 40}
-			req.Logs = []string{"calls"}
-			end.Appends = []dedupe.Append{{Log: "calls", Entry: entry, Keep: 64}}
-			end.Tokens = 100
-		})
-	})
-}
-
-func admitSettle(b *testing.B, as func(*dedupe.Request, *dedupe.Settlement)) {
-	srv := redisserver.Start(b, redisserver.Options{})
-	s := open(b, Options{Addrs: []string{srv.Addr}})
-	result := make([]byte, 600)
-	b.SetParallelism(16)
-	b.ReportAllocs()
-	before, ours := redisCPU(b, srv), ownCPU(b)
-	b.RunParallel(func(pb *testing.PB) {
-		ctx := context.Background()
-		conversation := rand.Text()
-		for n := 0; pb.Next(); n++ {
-			req := request(rand.Text(), tool.NonIdempotent)
-			if n%10 == 0 {
-				conversation = rand.Text()
-			}
-			req.Key.Conversation = conversation
-			end := settlement(req.Key.ID, "")
-			end.Key, end.Result = req.Key, result
-			as(&req, &end)
-			if a, err := s.Admit(ctx, req); err != nil || a.Verdict != dedupe.Won {
-				b.Error(a.Verdict, err)
-				return
-			}
-			if _, err := s.Settle(ctx, end); err != nil {
-				b.Error(err)
-				return
-			}
-		}
-	})
-	b.ReportMetric(float64(s.RoundTrips())/float64(s.pipe.batches.Load()), "commands/pipeline")
-	b.ReportMetric(float64(s.RoundTrips())/float64(b.N), "commands/call")
-	b.ReportMetric((redisCPU(b, srv)-before)*1e6/float64(b.N), "redis-cpu-us/call")
-	b.ReportMetric((ownCPU(b)-ours)*1e6/float64(b.N), "own-cpu-us/call")
-	b.ReportMetric(memory(srv)/float64(b.N), "redis-bytes/call")
-}
-
-// memory is what a server uses.
-func memory(srv *redisserver.Server) float64 {
-	n, _ := strconv.ParseFloat(srv.Info("used_memory"), 64)
-	return n
-}
-
-// redisCPU is what a server has used, in seconds.
-func redisCPU(b *testing.B, srv *redisserver.Server) (sum float64) {
-	b.Helper()
-	info, _ := srv.Do("info", "cpu").(string)
-	for line := range strings.Lines(info) {
-		name, value, _ := strings.Cut(strings.TrimSpace(line), ":")
-		if name == "used_cpu_sys" || name == "used_cpu_user" {
-			seconds, err := strconv.ParseFloat(value, 64)
-			if err != nil {
-				b.Fatal(err)
-			}
-			sum += seconds
-		}
-	}
-	return sum
-}
-
-// ownCPU is what this process has used, in seconds.
-func ownCPU(b *testing.B) float64 {
-	b.Helper()
-	var used syscall.Rusage
-	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &used); err != nil {
-		b.Fatal(err)
-	}
-	return time.Duration(used.Utime.Nano() + used.Stime.Nano()).Seconds()
 }
 
 // An append is one round trip, however long the head of its conversation is, and one that

@@ -55,8 +55,12 @@ type part struct {
 	all  bool  // there are no more behind them
 }
 
-// fewEntries is how many entries each shard is asked for first, beside its share of the page.
-const fewEntries = 8
+const (
+	// fewEntries is how many entries each shard is asked for first, beside its share of the page.
+	fewEntries = 8
+	// shardsAtOnce is how many shards are asked at a time, so that calls get in between.
+	shardsAtOnce = 16
+)
 
 // entries are those after one in order, one more than the page has if there are more.
 func (f *finding) entries(ctx context.Context, after entry) (found []entry, err error) {
@@ -78,6 +82,7 @@ func (f *finding) entries(ctx context.Context, after entry) (found []entry, err 
 // ask asks the shards of which nothing is known that comes next.
 func (f *finding) ask(ctx context.Context, most int) error {
 	all, ctx := errgroup.WithContext(ctx)
+	all.SetLimit(shardsAtOnce)
 	for i := range f.parts {
 		if p := &f.parts[i]; len(p.next) == 0 && !p.all {
 			all.Go(func() error { return f.askOne(ctx, shard(i), most) })
@@ -96,17 +101,20 @@ func (f *finding) askOne(ctx context.Context, in shard, most int) error {
 	if since := dedupe.Millis(f.search.Since); !f.search.Since.IsZero() && since > 0 {
 		high = "(" + term + backwards(since-1)
 	}
+	return f.query(ctx, in, low, high, most, func(told []string) { p.hear(told, most) })
+}
+
+// query asks for the first entries between bounds in each period of a shard.
+func (f *finding) query(ctx context.Context, in shard, low, high string, most int, hear func(told []string)) error {
 	bounds := binary.BigEndian.AppendUint16(nil, uint16(most))
 	bounds = append(binary.BigEndian.AppendUint16(bounds, uint16(len(low))), low+high...)
-	keys := periodsAt(f.options.KeyPrefix, in, f.search.Tenant, f.now)
+	keys := periodsAt(f.options.KeyPrefix, in, f.search.Tenant, f.now, f.search.Since)
 	return f.run(ctx, string(keys[0][0]), &own{bytes: most * dedupe.MaxNameBytes, apply: func(r *rows) error {
 		for _, some := range keys {
-			r.write('Q', r.other(some[0]), int64(len(some)), bounds)
-			for _, key := range some[1:] {
-				r.other(key)
-			}
+			r.write('Q', -1-len(r.others), int64(len(some)), bounds)
+			r.others = append(r.others, some...) // each is another
 		}
-		r.heard = func(_ time.Time, told []string) { p.hear(told, most) }
+		r.heard = func(_ time.Time, told []string) { hear(told) }
 		return nil
 	}})
 }
@@ -188,15 +196,22 @@ func (f *finding) page(ctx context.Context, found []entry) (page dedupe.Page, er
 	return page, nil
 }
 
-// call is that of an entry. One that is not current was claimed again since.
+// call is that of an entry. It is not current where the call was claimed again since, and has
+// another entry for that.
 func (f *finding) call(ctx context.Context, e entry) (call dedupe.Listed, current bool, err error) {
 	key, claimed, err := e.decode(f.search.Tenant)
 	if err != nil {
-		return dedupe.Listed{Err: err}, true, nil
+		return dedupe.Listed{Err: err}, true, nil //nolint:nilerr // which is listed
 	}
 	seen, err := f.See(ctx, key)
 	if dedupe.IsCorrupt(err) || errors.Is(err, dedupe.ErrLayout) {
 		return dedupe.Listed{Key: key, Err: err}, true, nil
 	}
-	return dedupe.Listed{Key: key, Record: seen.Record}, !seen.Record.StartedAt.After(claimed), err
+	if current = true; err == nil && seen.Record.StartedAt.After(claimed) {
+		own := "[" + string(f.search.Term[:]) + backwards(dedupe.Millis(seen.Record.StartedAt)) + string(e[instantBytes:])
+		err = f.query(ctx, shardOfCall(&key), own, own, 1, func(told []string) {
+			current = !slices.ContainsFunc(told, func(e string) bool { return e != "" })
+		})
+	}
+	return dedupe.Listed{Key: key, Record: seen.Record}, current, err
 }

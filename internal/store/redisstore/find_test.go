@@ -4,11 +4,8 @@ package redisstore
 
 import (
 	"errors"
-	"flag"
 	"fmt"
 	"slices"
-	"strconv"
-	"sync"
 	"testing"
 	"time"
 
@@ -16,51 +13,6 @@ import (
 	"github.com/sidecall/sidecall/internal/tool"
 	"github.com/sidecall/sidecall/test/testkit/redisserver"
 )
-
-var benchRecords = flag.Int("records", 10_000, "records in the store before BenchmarkFind begins")
-
-// BenchmarkFind asks for one call among -records, for none, and for the first page of a term
-// that a tenth of them have.
-func BenchmarkFind(b *testing.B) {
-	srv, n := redisserver.Start(b, redisserver.Options{}), *benchRecords
-	s := open(b, Options{Addrs: []string{srv.Addr}})
-	var fill sync.WaitGroup
-	for worker := range 256 {
-		fill.Go(func() {
-			for i := worker; i < n; i += 256 {
-				req := request(strconv.Itoa(i), tool.NonIdempotent)
-				req.Key.Conversation = strconv.Itoa(i / 10)
-				req.Terms = []dedupe.Term{benchTerm("own", i), benchTerm("customer", i/5), benchTerm("tenth", i%10)}
-				if _, err := s.Admit(b.Context(), req); err != nil {
-					b.Error(err)
-				}
-			}
-		})
-	}
-	fill.Wait()
-	for _, c := range []struct {
-		name  string
-		term  dedupe.Term
-		calls int
-	}{{"hit", benchTerm("own", n/2), 1}, {"miss", benchTerm("never", 0), 0}, {"first page of many", benchTerm("tenth", 0), 100}} {
-		b.Run(c.name, func(b *testing.B) {
-			var took []time.Duration
-			redis, ours := redisCPU(b, srv), ownCPU(b)
-			for b.Loop() {
-				begun := time.Now()
-				page, err := s.Find(b.Context(), dedupe.Search{Tenant: "acme", Term: c.term, Most: 100})
-				took = append(took, time.Since(begun))
-				if err != nil || len(page.Calls) != c.calls {
-					b.Fatal(len(page.Calls), err)
-				}
-			}
-			slices.Sort(took)
-			b.ReportMetric(float64(took[len(took)/2].Microseconds()), "p50-us")
-			b.ReportMetric((redisCPU(b, srv)-redis)*1e6/float64(b.N), "redis-cpu-us")
-			b.ReportMetric((ownCPU(b)-ours)*1e6/float64(b.N), "own-cpu-us")
-		})
-	}
-}
 
 // claimAbout claims a call that is found by a term.
 func claimAbout(t *testing.T, s *Store, id string, retention time.Duration) dedupe.Record {
@@ -217,6 +169,27 @@ func TestFindingCorruptRecords(t *testing.T) {
 	}
 }
 
-func benchTerm(name string, i int) dedupe.Term {
-	return dedupe.TermOf("acme", "argument", name, fmt.Sprint(i))
+// A call that is claimed again and again has one entry, however soon that is: the time by which it
+// is decided may be a little behind that of the server.
+func TestOneEntryOfACallThatIsClaimedAgainAtOnce(t *testing.T) {
+	t.Parallel()
+	srv := redisserver.Start(t, redisserver.Options{})
+	s := open(t, Options{Addrs: []string{srv.Addr}})
+	req := request("x", tool.NonIdempotent)
+	req.Terms = []dedupe.Term{{1}}
+	for i := range 2000 {
+		req.Owner = fmt.Sprint(i)
+		a, err := s.Admit(t.Context(), req)
+		if err != nil || a.Verdict != dedupe.Won {
+			t.Fatal(a.Verdict, err)
+		}
+		end := settlement("x", "")
+		end.Owner, end.Epoch, end.State = req.Owner, a.Record.Epoch, dedupe.NotRun
+		if v, err := s.Settle(t.Context(), end); err != nil || v != dedupe.Settled {
+			t.Fatal(v, err)
+		}
+	}
+	if n := srv.Do("zcard", indexesOf(srv)[0]); n != int64(1) {
+		t.Errorf("it has %d entries", n)
+	}
 }

@@ -51,12 +51,13 @@ func appendPeriod(b []byte, prefix string, in shard, tenant string, hours, numbe
 	return appendKey(b, prefix, "find/", in, tenant, strconv.FormatInt(hours, 10)+"h", strconv.FormatInt(number, 10))
 }
 
-// periodsAt are the keys of the periods of a shard in which there may be entries at an instant:
-// of each length those that may have begun by then, on whatever clock.
-func periodsAt(prefix string, in shard, tenant string, now time.Time) (keys [len(periods)][]text) {
+// periodsAt are the keys of the periods of a shard in which there may be entries at an instant,
+// of claims since another: of each length those that may have begun by then, on whatever clock.
+func periodsAt(prefix string, in shard, tenant string, now, since time.Time) (keys [len(periods)][]text) {
 	for i, hours := range periods {
 		last := dedupe.Millis(now.Add(behind)) / anHour / hours
-		for number := last; number >= max(0, last-periodsKept-1); number-- {
+		first := max(last-periodsKept-1, (dedupe.Millis(since)-behind.Milliseconds())/anHour/hours, 0)
+		for number := last; number >= min(first, last); number-- {
 			keys[i] = append(keys[i], appendPeriod(nil, prefix, in, tenant, hours, number))
 		}
 	}
@@ -67,21 +68,21 @@ func periodsAt(prefix string, in shard, tenant string, now time.Time) (keys [len
 // of one before it, which is still known, go. All that is done before anything else: a server
 // that refuses it has done nothing of the step.
 func (r *rows) Index(key tool.CallID, terms []dedupe.Term, keep time.Duration) error {
-	at := r.record(key)
-	stored := slices.IndexFunc(r.writes, func(w write) bool { return w.what == 'T' && w.key == at })
 	if len(terms) == 0 {
 		return nil
 	}
+	at := r.record(key)
+	stored := slices.IndexFunc(r.writes, func(w write) bool { return w.what == 'T' && w.key == at })
 	if stored < 0 {
 		return fmt.Errorf("%w: a call is found whose record is not set", dedupe.ErrInvalid)
 	}
 	started, others := r.writes[stored].record.StartedAt, len(r.writes)
-	if old := r.read[at].record; old != nil && r.read[at].text != "" && !old.StartedAt.Equal(started) {
-		r.unindex(key, terms, old)
-	}
-	since := int64(0) // when it is done
-	if started.Location() != ofStep {
+	anew, since := started.Location() == ofStep, int64(0) // when it is done
+	if !anew {
 		since = dedupe.Millis(started)
+	}
+	if old := r.read[at].record; old != nil && r.read[at].text != "" && (anew || !old.StartedAt.Equal(started)) {
+		r.unindex(key, terms, old)
 	}
 	r.write('I', r.period(key, keep, dedupe.Millis(started)), keep.Milliseconds(), r.entries(key, terms, since))
 	r.first(others)
@@ -106,7 +107,8 @@ func (r *rows) unindex(key tool.CallID, terms []dedupe.Term, old *dedupe.Stored)
 	}
 }
 
-// behind is how far the time of a sidecar may be behind that of the server.
+// behind is how far clocks may be behind each other: that of a sidecar behind that of its server,
+// and those of the masters of a Cluster.
 const behind = time.Minute
 
 // period is the place of the key of the period of an instant.

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -93,6 +94,36 @@ func tag(key string) string {
 	_, rest, _ := strings.Cut(key, "{")
 	inner, _, _ := strings.Cut(rest, "}")
 	return inner
+}
+
+// Each shard has another 64th of the slots of a Cluster, and another 64th of the conversations.
+func TestShardsAreSpread(t *testing.T) {
+	t.Parallel()
+	slots := map[uint16]bool{}
+	for in := range shard(shards) {
+		crc := uint16(0) // CRC-16/XMODEM, as Redis has it
+		for _, c := range []byte(tag(string(appendKey(nil, "p:", "", in)))) {
+			crc ^= uint16(c) << 8
+			for range 8 {
+				high := crc&0x8000 != 0
+				if crc <<= 1; high {
+					crc ^= 0x1021
+				}
+			}
+		}
+		slots[crc%16384/(16384/shards)] = true
+	}
+	if len(slots) != shards {
+		t.Errorf("the shards are in %d parts of the slots", len(slots))
+	}
+	const each = 1000
+	var conversations [shards]int
+	for i := range shards * each {
+		conversations[shardOf("acme", fmt.Sprint("conversation ", i))]++
+	}
+	if few, many := slices.Min(conversations[:]), slices.Max(conversations[:]); few < each*8/10 || many > each*12/10 {
+		t.Errorf("of %d conversations to each shard one has %d, and one %d", each, few, many)
+	}
 }
 
 func TestOptionsThatCannotWork(t *testing.T) {

@@ -188,8 +188,11 @@ func (r *rows) Awaited(key tool.CallID) {
 
 func (r *rows) sheet(name dedupe.Sheet) int {
 	in := shardOf(name.Tenant, name.Conversation)
-	if name.Kind == dedupe.TallySheet {
+	switch name.Kind {
+	case dedupe.TallySheet:
 		return r.at(r.key("budget/", in, name.Tenant, name.Conversation, name.Name))
+	case dedupe.ReceiptSheet:
+		return r.at(r.key("receipt/", in, name.Tenant, name.Conversation, name.Name))
 	}
 	hash := base64.RawURLEncoding.EncodeToString([]byte(name.Name))
 	if name.Conversation == "" {

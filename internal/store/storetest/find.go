@@ -3,6 +3,7 @@ package storetest
 import (
 	"fmt"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -191,6 +192,14 @@ func foundForgotten(s *suite) {
 	s.pass()
 	s.wantVerdict(s.admit(of("reused", "A-77")), dedupe.Won)
 	s.wantFound("A-77", "reused", "kept", "forgotten")
+	s.pass()
+	s.wantVerdict(s.admit(of("forgotten", "A-78")), dedupe.Won) // with other arguments
+	s.wantFound("A-78", "forgotten")
+	got = s.find(byTerm("A-77"))
+	slices.SortFunc(got, func(a, b dedupe.Listed) int { return strings.Compare(a.Key.ID, b.Key.ID) })
+	if diff := cmp.Diff([]string{"forgotten", "kept", "reused"}, ids(got)); diff != "" {
+		s.Errorf("then found are (-want +got):\n%s", diff)
+	}
 	s.wantFound("never")
 }
 

@@ -93,6 +93,8 @@ var cases = []struct {
 	{"calls are found by their tenant alone", foundByTenant, false},
 	{"what was not admitted is found", foundRestored, true},
 	{"calls are found while others are claimed", foundMeanwhile, true},
+	{"settled effects leave receipts", receipts, true},
+	{"receipts of a crowd are one chain", receiptsInACrowd, true},
 	{"a call that others wait for is announced", watched, true},
 	{"conversations are kept byte for byte", conversationsKept, true},
 	{"a conversation is appended to where it ends", conversationsCompared, false},

@@ -59,7 +59,11 @@ type action struct {
 }
 
 func actions() []action {
-	var all []action
+	return append(requests(), settlements()...)
+}
+
+// requests are those of two owners, as the first one was and otherwise.
+func requests() (all []action) {
 	for _, change := range []struct {
 		name, owner string
 		do          func(*dedupe.Request)
@@ -83,6 +87,11 @@ func actions() []action {
 			return req
 		}))
 	}
+	return all
+}
+
+// settlements are what may be said of a claim, by its owner and by others, in time and late.
+func settlements() (all []action) {
 	for _, owner := range []string{"alice", "bob"} {
 		for _, epoch := range []int64{0, 1, 2} {
 			for _, state := range []dedupe.State{dedupe.Done, dedupe.NotRun, dedupe.Unknown} {
@@ -95,6 +104,11 @@ func actions() []action {
 			}
 		}
 	}
+	return append(all, decisions()...)
+}
+
+// decisions are what others than its owner may say of a claim, or its owner when it is late.
+func decisions() (all []action) {
 	for _, epoch := range []int64{1, 2} {
 		for _, state := range []dedupe.State{dedupe.Done, dedupe.NotRun} {
 			all = append(all, resolvedAs(state, epoch))

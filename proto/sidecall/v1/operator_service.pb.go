@@ -448,7 +448,7 @@ type UnknownExecution struct {
 	// Its record, without the result.
 	Execution *Execution `protobuf:"bytes,4,opt,name=execution,proto3" json:"execution,omitempty"`
 	// First 12 hexadecimal digits of the hash of tool and arguments, to tell
-	// calls apart. The arguments themselves are not stored.
+	// calls apart.
 	Fingerprint string `protobuf:"bytes,5,opt,name=fingerprint,proto3" json:"fingerprint,omitempty"`
 	// The read-only tool that can tell what became of it; empty when none is
 	// configured, or the tool is no longer registered.
@@ -1677,8 +1677,9 @@ type VerifyExecutionRequest struct {
 	TurnId string `protobuf:"bytes,2,opt,name=turn_id,json=turnId,proto3" json:"turn_id,omitempty"`
 	// Required.
 	ToolUseId string `protobuf:"bytes,3,opt,name=tool_use_id,json=toolUseId,proto3" json:"tool_use_id,omitempty"`
-	// The arguments of the call. They are not stored, so the verification needs
-	// them again, where its expressions read them; others are refused.
+	// The arguments of the call, where the verification reads them and not all of them are
+	// kept with its record (something is sensitive, there are more than 4 KiB, or the setting
+	// keep_arguments is none); others than it had are refused.
 	ArgumentsJson string `protobuf:"bytes,4,opt,name=arguments_json,json=argumentsJson,proto3" json:"arguments_json,omitempty"`
 	// Settle the call when the verification decides.
 	Settle bool `protobuf:"varint,5,opt,name=settle,proto3" json:"settle,omitempty"`
@@ -2989,6 +2990,182 @@ func (x *AuditedMessage) GetConversationIds() []string {
 	return nil
 }
 
+// VerifyReceiptsRequest names a conversation.
+type VerifyReceiptsRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Required.
+	ConversationId string `protobuf:"bytes,1,opt,name=conversation_id,json=conversationId,proto3" json:"conversation_id,omitempty"`
+	// The head of an earlier response, which somebody has noted elsewhere: what stood
+	// there then must be what stands there now. Empty compares what is kept with itself
+	// alone.
+	NotedHead     string `protobuf:"bytes,2,opt,name=noted_head,json=notedHead,proto3" json:"noted_head,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *VerifyReceiptsRequest) Reset() {
+	*x = VerifyReceiptsRequest{}
+	mi := &file_sidecall_v1_operator_service_proto_msgTypes[28]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *VerifyReceiptsRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*VerifyReceiptsRequest) ProtoMessage() {}
+
+func (x *VerifyReceiptsRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_sidecall_v1_operator_service_proto_msgTypes[28]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use VerifyReceiptsRequest.ProtoReflect.Descriptor instead.
+func (*VerifyReceiptsRequest) Descriptor() ([]byte, []int) {
+	return file_sidecall_v1_operator_service_proto_rawDescGZIP(), []int{28}
+}
+
+func (x *VerifyReceiptsRequest) GetConversationId() string {
+	if x != nil {
+		return x.ConversationId
+	}
+	return ""
+}
+
+func (x *VerifyReceiptsRequest) GetNotedHead() string {
+	if x != nil {
+		return x.NotedHead
+	}
+	return ""
+}
+
+// VerifyReceiptsResponse is what was found.
+type VerifyReceiptsResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The end of the receipts: how many there are, a colon, and the hash of the last. Empty
+	// where there is none.
+	Head string `protobuf:"bytes,1,opt,name=head,proto3" json:"head,omitempty"`
+	// How many receipts there are, also of those that are forgotten.
+	Receipts int64 `protobuf:"varint,2,opt,name=receipts,proto3" json:"receipts,omitempty"`
+	// Those that are there, and were compared.
+	Checked int64 `protobuf:"varint,3,opt,name=checked,proto3" json:"checked,omitempty"`
+	// The first so many are forgotten, as the records that they are of are (retention).
+	Forgotten int64 `protobuf:"varint,4,opt,name=forgotten,proto3" json:"forgotten,omitempty"`
+	// When the first of those was written that are there; unset without any.
+	Since *timestamppb.Timestamp `protobuf:"bytes,5,opt,name=since,proto3" json:"since,omitempty"`
+	// What was changed or left out, a sentence each; at most 100 of them.
+	Problems []string `protobuf:"bytes,6,rep,name=problems,proto3" json:"problems,omitempty"`
+	// How many more problems there are.
+	ProblemsLeft int32 `protobuf:"varint,7,opt,name=problems_left,json=problemsLeft,proto3" json:"problems_left,omitempty"`
+	// There are more receipts, or calls, than are looked at: the last 10,000.
+	More bool `protobuf:"varint,8,opt,name=more,proto3" json:"more,omitempty"`
+	// Settlements leave receipts now.
+	Enabled       bool `protobuf:"varint,9,opt,name=enabled,proto3" json:"enabled,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *VerifyReceiptsResponse) Reset() {
+	*x = VerifyReceiptsResponse{}
+	mi := &file_sidecall_v1_operator_service_proto_msgTypes[29]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *VerifyReceiptsResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*VerifyReceiptsResponse) ProtoMessage() {}
+
+func (x *VerifyReceiptsResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_sidecall_v1_operator_service_proto_msgTypes[29]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use VerifyReceiptsResponse.ProtoReflect.Descriptor instead.
+func (*VerifyReceiptsResponse) Descriptor() ([]byte, []int) {
+	return file_sidecall_v1_operator_service_proto_rawDescGZIP(), []int{29}
+}
+
+func (x *VerifyReceiptsResponse) GetHead() string {
+	if x != nil {
+		return x.Head
+	}
+	return ""
+}
+
+func (x *VerifyReceiptsResponse) GetReceipts() int64 {
+	if x != nil {
+		return x.Receipts
+	}
+	return 0
+}
+
+func (x *VerifyReceiptsResponse) GetChecked() int64 {
+	if x != nil {
+		return x.Checked
+	}
+	return 0
+}
+
+func (x *VerifyReceiptsResponse) GetForgotten() int64 {
+	if x != nil {
+		return x.Forgotten
+	}
+	return 0
+}
+
+func (x *VerifyReceiptsResponse) GetSince() *timestamppb.Timestamp {
+	if x != nil {
+		return x.Since
+	}
+	return nil
+}
+
+func (x *VerifyReceiptsResponse) GetProblems() []string {
+	if x != nil {
+		return x.Problems
+	}
+	return nil
+}
+
+func (x *VerifyReceiptsResponse) GetProblemsLeft() int32 {
+	if x != nil {
+		return x.ProblemsLeft
+	}
+	return 0
+}
+
+func (x *VerifyReceiptsResponse) GetMore() bool {
+	if x != nil {
+		return x.More
+	}
+	return false
+}
+
+func (x *VerifyReceiptsResponse) GetEnabled() bool {
+	if x != nil {
+		return x.Enabled
+	}
+	return false
+}
+
 // ListHeldRequest asks for a page of the calls that are held, or for one of them.
 type ListHeldRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -3009,7 +3186,7 @@ type ListHeldRequest struct {
 
 func (x *ListHeldRequest) Reset() {
 	*x = ListHeldRequest{}
-	mi := &file_sidecall_v1_operator_service_proto_msgTypes[28]
+	mi := &file_sidecall_v1_operator_service_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3021,7 +3198,7 @@ func (x *ListHeldRequest) String() string {
 func (*ListHeldRequest) ProtoMessage() {}
 
 func (x *ListHeldRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_sidecall_v1_operator_service_proto_msgTypes[28]
+	mi := &file_sidecall_v1_operator_service_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3034,7 +3211,7 @@ func (x *ListHeldRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListHeldRequest.ProtoReflect.Descriptor instead.
 func (*ListHeldRequest) Descriptor() ([]byte, []int) {
-	return file_sidecall_v1_operator_service_proto_rawDescGZIP(), []int{28}
+	return file_sidecall_v1_operator_service_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *ListHeldRequest) GetPageSize() int32 {
@@ -3085,7 +3262,7 @@ type ListHeldResponse struct {
 
 func (x *ListHeldResponse) Reset() {
 	*x = ListHeldResponse{}
-	mi := &file_sidecall_v1_operator_service_proto_msgTypes[29]
+	mi := &file_sidecall_v1_operator_service_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3097,7 +3274,7 @@ func (x *ListHeldResponse) String() string {
 func (*ListHeldResponse) ProtoMessage() {}
 
 func (x *ListHeldResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_sidecall_v1_operator_service_proto_msgTypes[29]
+	mi := &file_sidecall_v1_operator_service_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3110,7 +3287,7 @@ func (x *ListHeldResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListHeldResponse.ProtoReflect.Descriptor instead.
 func (*ListHeldResponse) Descriptor() ([]byte, []int) {
-	return file_sidecall_v1_operator_service_proto_rawDescGZIP(), []int{29}
+	return file_sidecall_v1_operator_service_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *ListHeldResponse) GetExecutions() []*HeldExecution {
@@ -3153,7 +3330,7 @@ type HeldExecution struct {
 
 func (x *HeldExecution) Reset() {
 	*x = HeldExecution{}
-	mi := &file_sidecall_v1_operator_service_proto_msgTypes[30]
+	mi := &file_sidecall_v1_operator_service_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3165,7 +3342,7 @@ func (x *HeldExecution) String() string {
 func (*HeldExecution) ProtoMessage() {}
 
 func (x *HeldExecution) ProtoReflect() protoreflect.Message {
-	mi := &file_sidecall_v1_operator_service_proto_msgTypes[30]
+	mi := &file_sidecall_v1_operator_service_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3178,7 +3355,7 @@ func (x *HeldExecution) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HeldExecution.ProtoReflect.Descriptor instead.
 func (*HeldExecution) Descriptor() ([]byte, []int) {
-	return file_sidecall_v1_operator_service_proto_rawDescGZIP(), []int{30}
+	return file_sidecall_v1_operator_service_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *HeldExecution) GetConversationId() string {
@@ -3264,7 +3441,7 @@ type ApproveExecutionRequest struct {
 
 func (x *ApproveExecutionRequest) Reset() {
 	*x = ApproveExecutionRequest{}
-	mi := &file_sidecall_v1_operator_service_proto_msgTypes[31]
+	mi := &file_sidecall_v1_operator_service_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3276,7 +3453,7 @@ func (x *ApproveExecutionRequest) String() string {
 func (*ApproveExecutionRequest) ProtoMessage() {}
 
 func (x *ApproveExecutionRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_sidecall_v1_operator_service_proto_msgTypes[31]
+	mi := &file_sidecall_v1_operator_service_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3289,7 +3466,7 @@ func (x *ApproveExecutionRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ApproveExecutionRequest.ProtoReflect.Descriptor instead.
 func (*ApproveExecutionRequest) Descriptor() ([]byte, []int) {
-	return file_sidecall_v1_operator_service_proto_rawDescGZIP(), []int{31}
+	return file_sidecall_v1_operator_service_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *ApproveExecutionRequest) GetConversationId() string {
@@ -3352,7 +3529,7 @@ type ApproveExecutionResponse struct {
 
 func (x *ApproveExecutionResponse) Reset() {
 	*x = ApproveExecutionResponse{}
-	mi := &file_sidecall_v1_operator_service_proto_msgTypes[32]
+	mi := &file_sidecall_v1_operator_service_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3364,7 +3541,7 @@ func (x *ApproveExecutionResponse) String() string {
 func (*ApproveExecutionResponse) ProtoMessage() {}
 
 func (x *ApproveExecutionResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_sidecall_v1_operator_service_proto_msgTypes[32]
+	mi := &file_sidecall_v1_operator_service_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3377,7 +3554,7 @@ func (x *ApproveExecutionResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ApproveExecutionResponse.ProtoReflect.Descriptor instead.
 func (*ApproveExecutionResponse) Descriptor() ([]byte, []int) {
-	return file_sidecall_v1_operator_service_proto_rawDescGZIP(), []int{32}
+	return file_sidecall_v1_operator_service_proto_rawDescGZIP(), []int{34}
 }
 
 func (x *ApproveExecutionResponse) GetExecution() *Execution {
@@ -3411,7 +3588,7 @@ type DenyExecutionRequest struct {
 
 func (x *DenyExecutionRequest) Reset() {
 	*x = DenyExecutionRequest{}
-	mi := &file_sidecall_v1_operator_service_proto_msgTypes[33]
+	mi := &file_sidecall_v1_operator_service_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3423,7 +3600,7 @@ func (x *DenyExecutionRequest) String() string {
 func (*DenyExecutionRequest) ProtoMessage() {}
 
 func (x *DenyExecutionRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_sidecall_v1_operator_service_proto_msgTypes[33]
+	mi := &file_sidecall_v1_operator_service_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3436,7 +3613,7 @@ func (x *DenyExecutionRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DenyExecutionRequest.ProtoReflect.Descriptor instead.
 func (*DenyExecutionRequest) Descriptor() ([]byte, []int) {
-	return file_sidecall_v1_operator_service_proto_rawDescGZIP(), []int{33}
+	return file_sidecall_v1_operator_service_proto_rawDescGZIP(), []int{35}
 }
 
 func (x *DenyExecutionRequest) GetConversationId() string {
@@ -3499,7 +3676,7 @@ type DenyExecutionResponse struct {
 
 func (x *DenyExecutionResponse) Reset() {
 	*x = DenyExecutionResponse{}
-	mi := &file_sidecall_v1_operator_service_proto_msgTypes[34]
+	mi := &file_sidecall_v1_operator_service_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3511,7 +3688,7 @@ func (x *DenyExecutionResponse) String() string {
 func (*DenyExecutionResponse) ProtoMessage() {}
 
 func (x *DenyExecutionResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_sidecall_v1_operator_service_proto_msgTypes[34]
+	mi := &file_sidecall_v1_operator_service_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3524,7 +3701,7 @@ func (x *DenyExecutionResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DenyExecutionResponse.ProtoReflect.Descriptor instead.
 func (*DenyExecutionResponse) Descriptor() ([]byte, []int) {
-	return file_sidecall_v1_operator_service_proto_rawDescGZIP(), []int{34}
+	return file_sidecall_v1_operator_service_proto_rawDescGZIP(), []int{36}
 }
 
 func (x *DenyExecutionResponse) GetExecution() *Execution {
@@ -3792,7 +3969,21 @@ const file_sidecall_v1_operator_service_proto_rawDesc = "" +
 	"\aexample\x18\x03 \x01(\tR\aexample\x120\n" +
 	"\x06counts\x18\x04 \x01(\v2\x18.sidecall.v1.ErrorCountsR\x06counts\x12\x14\n" +
 	"\x05vague\x18\x05 \x03(\tR\x05vague\x12)\n" +
-	"\x10conversation_ids\x18\x06 \x03(\tR\x0fconversationIds\"\xaf\x01\n" +
+	"\x10conversation_ids\x18\x06 \x03(\tR\x0fconversationIds\"_\n" +
+	"\x15VerifyReceiptsRequest\x12'\n" +
+	"\x0fconversation_id\x18\x01 \x01(\tR\x0econversationId\x12\x1d\n" +
+	"\n" +
+	"noted_head\x18\x02 \x01(\tR\tnotedHead\"\xa1\x02\n" +
+	"\x16VerifyReceiptsResponse\x12\x12\n" +
+	"\x04head\x18\x01 \x01(\tR\x04head\x12\x1a\n" +
+	"\breceipts\x18\x02 \x01(\x03R\breceipts\x12\x18\n" +
+	"\achecked\x18\x03 \x01(\x03R\achecked\x12\x1c\n" +
+	"\tforgotten\x18\x04 \x01(\x03R\tforgotten\x120\n" +
+	"\x05since\x18\x05 \x01(\v2\x1a.google.protobuf.TimestampR\x05since\x12\x1a\n" +
+	"\bproblems\x18\x06 \x03(\tR\bproblems\x12#\n" +
+	"\rproblems_left\x18\a \x01(\x05R\fproblemsLeft\x12\x12\n" +
+	"\x04more\x18\b \x01(\bR\x04more\x12\x18\n" +
+	"\aenabled\x18\t \x01(\bR\aenabled\"\xaf\x01\n" +
 	"\x0fListHeldRequest\x12\x1b\n" +
 	"\tpage_size\x18\x01 \x01(\x05R\bpageSize\x12\x1d\n" +
 	"\n" +
@@ -3864,7 +4055,7 @@ const file_sidecall_v1_operator_service_proto_rawDesc = "" +
 	"\x16ERROR_FATE_UNSPECIFIED\x10\x00\x12\x18\n" +
 	"\x14ERROR_FATE_RECOVERED\x10\x01\x12\x16\n" +
 	"\x12ERROR_FATE_GAVE_UP\x10\x02\x12\x13\n" +
-	"\x0fERROR_FATE_OPEN\x10\x032\xe2\a\n" +
+	"\x0fERROR_FATE_OPEN\x10\x032\xbd\b\n" +
 	"\x0fOperatorService\x12P\n" +
 	"\vListUnknown\x12\x1f.sidecall.v1.ListUnknownRequest\x1a .sidecall.v1.ListUnknownResponse\x12_\n" +
 	"\x10ResolveExecution\x12$.sidecall.v1.ResolveExecutionRequest\x1a%.sidecall.v1.ResolveExecutionResponse\x12Y\n" +
@@ -3873,7 +4064,8 @@ const file_sidecall_v1_operator_service_proto_rawDesc = "" +
 	"\vGetOverview\x12\x1f.sidecall.v1.GetOverviewRequest\x1a .sidecall.v1.GetOverviewResponse\x12\\\n" +
 	"\x0fVerifyExecution\x12#.sidecall.v1.VerifyExecutionRequest\x1a$.sidecall.v1.VerifyExecutionResponse\x12_\n" +
 	"\x10ShowConversation\x12$.sidecall.v1.ShowConversationRequest\x1a%.sidecall.v1.ShowConversationResponse\x12e\n" +
-	"\x12AuditConversations\x12&.sidecall.v1.AuditConversationsRequest\x1a'.sidecall.v1.AuditConversationsResponse\x12G\n" +
+	"\x12AuditConversations\x12&.sidecall.v1.AuditConversationsRequest\x1a'.sidecall.v1.AuditConversationsResponse\x12Y\n" +
+	"\x0eVerifyReceipts\x12\".sidecall.v1.VerifyReceiptsRequest\x1a#.sidecall.v1.VerifyReceiptsResponse\x12G\n" +
 	"\bListHeld\x12\x1c.sidecall.v1.ListHeldRequest\x1a\x1d.sidecall.v1.ListHeldResponse\x12_\n" +
 	"\x10ApproveExecution\x12$.sidecall.v1.ApproveExecutionRequest\x1a%.sidecall.v1.ApproveExecutionResponse\x12V\n" +
 	"\rDenyExecution\x12!.sidecall.v1.DenyExecutionRequest\x1a\".sidecall.v1.DenyExecutionResponseB;Z9github.com/sidecall/sidecall/proto/sidecall/v1;sidecallv1b\x06proto3"
@@ -3891,7 +4083,7 @@ func file_sidecall_v1_operator_service_proto_rawDescGZIP() []byte {
 }
 
 var file_sidecall_v1_operator_service_proto_enumTypes = make([]protoimpl.EnumInfo, 5)
-var file_sidecall_v1_operator_service_proto_msgTypes = make([]protoimpl.MessageInfo, 36)
+var file_sidecall_v1_operator_service_proto_msgTypes = make([]protoimpl.MessageInfo, 38)
 var file_sidecall_v1_operator_service_proto_goTypes = []any{
 	(Verdict)(0),                       // 0: sidecall.v1.Verdict
 	(VerificationVerdict)(0),           // 1: sidecall.v1.VerificationVerdict
@@ -3926,106 +4118,111 @@ var file_sidecall_v1_operator_service_proto_goTypes = []any{
 	(*AuditConversationsResponse)(nil), // 30: sidecall.v1.AuditConversationsResponse
 	(*AuditedTool)(nil),                // 31: sidecall.v1.AuditedTool
 	(*AuditedMessage)(nil),             // 32: sidecall.v1.AuditedMessage
-	(*ListHeldRequest)(nil),            // 33: sidecall.v1.ListHeldRequest
-	(*ListHeldResponse)(nil),           // 34: sidecall.v1.ListHeldResponse
-	(*HeldExecution)(nil),              // 35: sidecall.v1.HeldExecution
-	(*ApproveExecutionRequest)(nil),    // 36: sidecall.v1.ApproveExecutionRequest
-	(*ApproveExecutionResponse)(nil),   // 37: sidecall.v1.ApproveExecutionResponse
-	(*DenyExecutionRequest)(nil),       // 38: sidecall.v1.DenyExecutionRequest
-	(*DenyExecutionResponse)(nil),      // 39: sidecall.v1.DenyExecutionResponse
-	nil,                                // 40: sidecall.v1.CallDetails.LabelsEntry
-	(*Execution)(nil),                  // 41: sidecall.v1.Execution
-	(*ToolError)(nil),                  // 42: sidecall.v1.ToolError
-	(*timestamppb.Timestamp)(nil),      // 43: google.protobuf.Timestamp
-	(*CommittedEffect)(nil),            // 44: sidecall.v1.CommittedEffect
-	(Effect)(0),                        // 45: sidecall.v1.Effect
-	(*durationpb.Duration)(nil),        // 46: google.protobuf.Duration
-	(ExecutionState)(0),                // 47: sidecall.v1.ExecutionState
-	(*ExecuteToolResponse)(nil),        // 48: sidecall.v1.ExecuteToolResponse
-	(*PlannedCall)(nil),                // 49: sidecall.v1.PlannedCall
-	(*Hold)(nil),                       // 50: sidecall.v1.Hold
+	(*VerifyReceiptsRequest)(nil),      // 33: sidecall.v1.VerifyReceiptsRequest
+	(*VerifyReceiptsResponse)(nil),     // 34: sidecall.v1.VerifyReceiptsResponse
+	(*ListHeldRequest)(nil),            // 35: sidecall.v1.ListHeldRequest
+	(*ListHeldResponse)(nil),           // 36: sidecall.v1.ListHeldResponse
+	(*HeldExecution)(nil),              // 37: sidecall.v1.HeldExecution
+	(*ApproveExecutionRequest)(nil),    // 38: sidecall.v1.ApproveExecutionRequest
+	(*ApproveExecutionResponse)(nil),   // 39: sidecall.v1.ApproveExecutionResponse
+	(*DenyExecutionRequest)(nil),       // 40: sidecall.v1.DenyExecutionRequest
+	(*DenyExecutionResponse)(nil),      // 41: sidecall.v1.DenyExecutionResponse
+	nil,                                // 42: sidecall.v1.CallDetails.LabelsEntry
+	(*Execution)(nil),                  // 43: sidecall.v1.Execution
+	(*ToolError)(nil),                  // 44: sidecall.v1.ToolError
+	(*timestamppb.Timestamp)(nil),      // 45: google.protobuf.Timestamp
+	(*CommittedEffect)(nil),            // 46: sidecall.v1.CommittedEffect
+	(Effect)(0),                        // 47: sidecall.v1.Effect
+	(*durationpb.Duration)(nil),        // 48: google.protobuf.Duration
+	(ExecutionState)(0),                // 49: sidecall.v1.ExecutionState
+	(*ExecuteToolResponse)(nil),        // 50: sidecall.v1.ExecuteToolResponse
+	(*PlannedCall)(nil),                // 51: sidecall.v1.PlannedCall
+	(*Hold)(nil),                       // 52: sidecall.v1.Hold
 }
 var file_sidecall_v1_operator_service_proto_depIdxs = []int32{
 	7,  // 0: sidecall.v1.ListUnknownResponse.executions:type_name -> sidecall.v1.UnknownExecution
-	41, // 1: sidecall.v1.UnknownExecution.execution:type_name -> sidecall.v1.Execution
-	42, // 2: sidecall.v1.UnknownExecution.error:type_name -> sidecall.v1.ToolError
-	43, // 3: sidecall.v1.FindExecutionsRequest.since:type_name -> google.protobuf.Timestamp
+	43, // 1: sidecall.v1.UnknownExecution.execution:type_name -> sidecall.v1.Execution
+	44, // 2: sidecall.v1.UnknownExecution.error:type_name -> sidecall.v1.ToolError
+	45, // 3: sidecall.v1.FindExecutionsRequest.since:type_name -> google.protobuf.Timestamp
 	10, // 4: sidecall.v1.FindExecutionsResponse.executions:type_name -> sidecall.v1.FoundExecution
-	43, // 5: sidecall.v1.FindExecutionsResponse.remembered_since:type_name -> google.protobuf.Timestamp
+	45, // 5: sidecall.v1.FindExecutionsResponse.remembered_since:type_name -> google.protobuf.Timestamp
 	0,  // 6: sidecall.v1.FoundExecution.verdict:type_name -> sidecall.v1.Verdict
-	41, // 7: sidecall.v1.FoundExecution.execution:type_name -> sidecall.v1.Execution
+	43, // 7: sidecall.v1.FoundExecution.execution:type_name -> sidecall.v1.Execution
 	22, // 8: sidecall.v1.FoundExecution.details:type_name -> sidecall.v1.CallDetails
-	43, // 9: sidecall.v1.FoundExecution.last_replayed_at:type_name -> google.protobuf.Timestamp
-	42, // 10: sidecall.v1.FoundExecution.damage:type_name -> sidecall.v1.ToolError
-	44, // 11: sidecall.v1.PlanUndoResponse.effects:type_name -> sidecall.v1.CommittedEffect
+	45, // 9: sidecall.v1.FoundExecution.last_replayed_at:type_name -> google.protobuf.Timestamp
+	44, // 10: sidecall.v1.FoundExecution.damage:type_name -> sidecall.v1.ToolError
+	46, // 11: sidecall.v1.PlanUndoResponse.effects:type_name -> sidecall.v1.CommittedEffect
 	16, // 12: sidecall.v1.GetOverviewResponse.tools:type_name -> sidecall.v1.ToolOverview
 	15, // 13: sidecall.v1.GetOverviewResponse.numbers:type_name -> sidecall.v1.LoopNumbers
-	45, // 14: sidecall.v1.ToolOverview.effect:type_name -> sidecall.v1.Effect
-	46, // 15: sidecall.v1.ToolOverview.blocked_for:type_name -> google.protobuf.Duration
-	46, // 16: sidecall.v1.ToolOverview.p50:type_name -> google.protobuf.Duration
-	46, // 17: sidecall.v1.ToolOverview.p99:type_name -> google.protobuf.Duration
+	47, // 14: sidecall.v1.ToolOverview.effect:type_name -> sidecall.v1.Effect
+	48, // 15: sidecall.v1.ToolOverview.blocked_for:type_name -> google.protobuf.Duration
+	48, // 16: sidecall.v1.ToolOverview.p50:type_name -> google.protobuf.Duration
+	48, // 17: sidecall.v1.ToolOverview.p99:type_name -> google.protobuf.Duration
 	17, // 18: sidecall.v1.ToolOverview.error_texts:type_name -> sidecall.v1.ErrorText
-	43, // 19: sidecall.v1.ErrorText.last_at:type_name -> google.protobuf.Timestamp
-	47, // 20: sidecall.v1.ResolveExecutionRequest.state:type_name -> sidecall.v1.ExecutionState
-	41, // 21: sidecall.v1.ResolveExecutionResponse.execution:type_name -> sidecall.v1.Execution
+	45, // 19: sidecall.v1.ErrorText.last_at:type_name -> google.protobuf.Timestamp
+	49, // 20: sidecall.v1.ResolveExecutionRequest.state:type_name -> sidecall.v1.ExecutionState
+	43, // 21: sidecall.v1.ResolveExecutionResponse.execution:type_name -> sidecall.v1.Execution
 	1,  // 22: sidecall.v1.VerifyExecutionResponse.verdict:type_name -> sidecall.v1.VerificationVerdict
-	43, // 23: sidecall.v1.VerifyExecutionResponse.not_before:type_name -> google.protobuf.Timestamp
-	48, // 24: sidecall.v1.VerifyExecutionResponse.result:type_name -> sidecall.v1.ExecuteToolResponse
-	41, // 25: sidecall.v1.VerifyExecutionResponse.execution:type_name -> sidecall.v1.Execution
-	40, // 26: sidecall.v1.CallDetails.labels:type_name -> sidecall.v1.CallDetails.LabelsEntry
-	49, // 27: sidecall.v1.CallDetails.undo:type_name -> sidecall.v1.PlannedCall
-	43, // 28: sidecall.v1.ShowConversationResponse.started_at:type_name -> google.protobuf.Timestamp
-	43, // 29: sidecall.v1.ShowConversationResponse.updated_at:type_name -> google.protobuf.Timestamp
+	45, // 23: sidecall.v1.VerifyExecutionResponse.not_before:type_name -> google.protobuf.Timestamp
+	50, // 24: sidecall.v1.VerifyExecutionResponse.result:type_name -> sidecall.v1.ExecuteToolResponse
+	43, // 25: sidecall.v1.VerifyExecutionResponse.execution:type_name -> sidecall.v1.Execution
+	42, // 26: sidecall.v1.CallDetails.labels:type_name -> sidecall.v1.CallDetails.LabelsEntry
+	51, // 27: sidecall.v1.CallDetails.undo:type_name -> sidecall.v1.PlannedCall
+	45, // 28: sidecall.v1.ShowConversationResponse.started_at:type_name -> google.protobuf.Timestamp
+	45, // 29: sidecall.v1.ShowConversationResponse.updated_at:type_name -> google.protobuf.Timestamp
 	25, // 30: sidecall.v1.ShowConversationResponse.events:type_name -> sidecall.v1.ConversationEvent
 	28, // 31: sidecall.v1.ShowConversationResponse.counts:type_name -> sidecall.v1.ErrorCounts
-	46, // 32: sidecall.v1.ShowConversationResponse.records_kept:type_name -> google.protobuf.Duration
+	48, // 32: sidecall.v1.ShowConversationResponse.records_kept:type_name -> google.protobuf.Duration
 	2,  // 33: sidecall.v1.ConversationEvent.kind:type_name -> sidecall.v1.ConversationEventKind
 	26, // 34: sidecall.v1.ConversationEvent.call:type_name -> sidecall.v1.ConversationCall
 	3,  // 35: sidecall.v1.ConversationCall.record:type_name -> sidecall.v1.RecordKnown
-	41, // 36: sidecall.v1.ConversationCall.execution:type_name -> sidecall.v1.Execution
+	43, // 36: sidecall.v1.ConversationCall.execution:type_name -> sidecall.v1.Execution
 	27, // 37: sidecall.v1.ConversationCall.error:type_name -> sidecall.v1.ConversationError
 	4,  // 38: sidecall.v1.ConversationError.fate:type_name -> sidecall.v1.ErrorFate
-	43, // 39: sidecall.v1.AuditConversationsRequest.since:type_name -> google.protobuf.Timestamp
+	45, // 39: sidecall.v1.AuditConversationsRequest.since:type_name -> google.protobuf.Timestamp
 	28, // 40: sidecall.v1.AuditConversationsResponse.counts:type_name -> sidecall.v1.ErrorCounts
 	31, // 41: sidecall.v1.AuditConversationsResponse.tools:type_name -> sidecall.v1.AuditedTool
 	32, // 42: sidecall.v1.AuditConversationsResponse.messages:type_name -> sidecall.v1.AuditedMessage
-	46, // 43: sidecall.v1.AuditConversationsResponse.records_kept:type_name -> google.protobuf.Duration
-	46, // 44: sidecall.v1.AuditConversationsResponse.conversations_kept:type_name -> google.protobuf.Duration
+	48, // 43: sidecall.v1.AuditConversationsResponse.records_kept:type_name -> google.protobuf.Duration
+	48, // 44: sidecall.v1.AuditConversationsResponse.conversations_kept:type_name -> google.protobuf.Duration
 	28, // 45: sidecall.v1.AuditedTool.counts:type_name -> sidecall.v1.ErrorCounts
 	28, // 46: sidecall.v1.AuditedMessage.counts:type_name -> sidecall.v1.ErrorCounts
-	35, // 47: sidecall.v1.ListHeldResponse.executions:type_name -> sidecall.v1.HeldExecution
-	41, // 48: sidecall.v1.HeldExecution.execution:type_name -> sidecall.v1.Execution
-	50, // 49: sidecall.v1.HeldExecution.hold:type_name -> sidecall.v1.Hold
-	22, // 50: sidecall.v1.HeldExecution.details:type_name -> sidecall.v1.CallDetails
-	41, // 51: sidecall.v1.ApproveExecutionResponse.execution:type_name -> sidecall.v1.Execution
-	41, // 52: sidecall.v1.DenyExecutionResponse.execution:type_name -> sidecall.v1.Execution
-	5,  // 53: sidecall.v1.OperatorService.ListUnknown:input_type -> sidecall.v1.ListUnknownRequest
-	18, // 54: sidecall.v1.OperatorService.ResolveExecution:input_type -> sidecall.v1.ResolveExecutionRequest
-	8,  // 55: sidecall.v1.OperatorService.FindExecutions:input_type -> sidecall.v1.FindExecutionsRequest
-	11, // 56: sidecall.v1.OperatorService.PlanUndo:input_type -> sidecall.v1.PlanUndoRequest
-	13, // 57: sidecall.v1.OperatorService.GetOverview:input_type -> sidecall.v1.GetOverviewRequest
-	20, // 58: sidecall.v1.OperatorService.VerifyExecution:input_type -> sidecall.v1.VerifyExecutionRequest
-	23, // 59: sidecall.v1.OperatorService.ShowConversation:input_type -> sidecall.v1.ShowConversationRequest
-	29, // 60: sidecall.v1.OperatorService.AuditConversations:input_type -> sidecall.v1.AuditConversationsRequest
-	33, // 61: sidecall.v1.OperatorService.ListHeld:input_type -> sidecall.v1.ListHeldRequest
-	36, // 62: sidecall.v1.OperatorService.ApproveExecution:input_type -> sidecall.v1.ApproveExecutionRequest
-	38, // 63: sidecall.v1.OperatorService.DenyExecution:input_type -> sidecall.v1.DenyExecutionRequest
-	6,  // 64: sidecall.v1.OperatorService.ListUnknown:output_type -> sidecall.v1.ListUnknownResponse
-	19, // 65: sidecall.v1.OperatorService.ResolveExecution:output_type -> sidecall.v1.ResolveExecutionResponse
-	9,  // 66: sidecall.v1.OperatorService.FindExecutions:output_type -> sidecall.v1.FindExecutionsResponse
-	12, // 67: sidecall.v1.OperatorService.PlanUndo:output_type -> sidecall.v1.PlanUndoResponse
-	14, // 68: sidecall.v1.OperatorService.GetOverview:output_type -> sidecall.v1.GetOverviewResponse
-	21, // 69: sidecall.v1.OperatorService.VerifyExecution:output_type -> sidecall.v1.VerifyExecutionResponse
-	24, // 70: sidecall.v1.OperatorService.ShowConversation:output_type -> sidecall.v1.ShowConversationResponse
-	30, // 71: sidecall.v1.OperatorService.AuditConversations:output_type -> sidecall.v1.AuditConversationsResponse
-	34, // 72: sidecall.v1.OperatorService.ListHeld:output_type -> sidecall.v1.ListHeldResponse
-	37, // 73: sidecall.v1.OperatorService.ApproveExecution:output_type -> sidecall.v1.ApproveExecutionResponse
-	39, // 74: sidecall.v1.OperatorService.DenyExecution:output_type -> sidecall.v1.DenyExecutionResponse
-	64, // [64:75] is the sub-list for method output_type
-	53, // [53:64] is the sub-list for method input_type
-	53, // [53:53] is the sub-list for extension type_name
-	53, // [53:53] is the sub-list for extension extendee
-	0,  // [0:53] is the sub-list for field type_name
+	45, // 47: sidecall.v1.VerifyReceiptsResponse.since:type_name -> google.protobuf.Timestamp
+	37, // 48: sidecall.v1.ListHeldResponse.executions:type_name -> sidecall.v1.HeldExecution
+	43, // 49: sidecall.v1.HeldExecution.execution:type_name -> sidecall.v1.Execution
+	52, // 50: sidecall.v1.HeldExecution.hold:type_name -> sidecall.v1.Hold
+	22, // 51: sidecall.v1.HeldExecution.details:type_name -> sidecall.v1.CallDetails
+	43, // 52: sidecall.v1.ApproveExecutionResponse.execution:type_name -> sidecall.v1.Execution
+	43, // 53: sidecall.v1.DenyExecutionResponse.execution:type_name -> sidecall.v1.Execution
+	5,  // 54: sidecall.v1.OperatorService.ListUnknown:input_type -> sidecall.v1.ListUnknownRequest
+	18, // 55: sidecall.v1.OperatorService.ResolveExecution:input_type -> sidecall.v1.ResolveExecutionRequest
+	8,  // 56: sidecall.v1.OperatorService.FindExecutions:input_type -> sidecall.v1.FindExecutionsRequest
+	11, // 57: sidecall.v1.OperatorService.PlanUndo:input_type -> sidecall.v1.PlanUndoRequest
+	13, // 58: sidecall.v1.OperatorService.GetOverview:input_type -> sidecall.v1.GetOverviewRequest
+	20, // 59: sidecall.v1.OperatorService.VerifyExecution:input_type -> sidecall.v1.VerifyExecutionRequest
+	23, // 60: sidecall.v1.OperatorService.ShowConversation:input_type -> sidecall.v1.ShowConversationRequest
+	29, // 61: sidecall.v1.OperatorService.AuditConversations:input_type -> sidecall.v1.AuditConversationsRequest
+	33, // 62: sidecall.v1.OperatorService.VerifyReceipts:input_type -> sidecall.v1.VerifyReceiptsRequest
+	35, // 63: sidecall.v1.OperatorService.ListHeld:input_type -> sidecall.v1.ListHeldRequest
+	38, // 64: sidecall.v1.OperatorService.ApproveExecution:input_type -> sidecall.v1.ApproveExecutionRequest
+	40, // 65: sidecall.v1.OperatorService.DenyExecution:input_type -> sidecall.v1.DenyExecutionRequest
+	6,  // 66: sidecall.v1.OperatorService.ListUnknown:output_type -> sidecall.v1.ListUnknownResponse
+	19, // 67: sidecall.v1.OperatorService.ResolveExecution:output_type -> sidecall.v1.ResolveExecutionResponse
+	9,  // 68: sidecall.v1.OperatorService.FindExecutions:output_type -> sidecall.v1.FindExecutionsResponse
+	12, // 69: sidecall.v1.OperatorService.PlanUndo:output_type -> sidecall.v1.PlanUndoResponse
+	14, // 70: sidecall.v1.OperatorService.GetOverview:output_type -> sidecall.v1.GetOverviewResponse
+	21, // 71: sidecall.v1.OperatorService.VerifyExecution:output_type -> sidecall.v1.VerifyExecutionResponse
+	24, // 72: sidecall.v1.OperatorService.ShowConversation:output_type -> sidecall.v1.ShowConversationResponse
+	30, // 73: sidecall.v1.OperatorService.AuditConversations:output_type -> sidecall.v1.AuditConversationsResponse
+	34, // 74: sidecall.v1.OperatorService.VerifyReceipts:output_type -> sidecall.v1.VerifyReceiptsResponse
+	36, // 75: sidecall.v1.OperatorService.ListHeld:output_type -> sidecall.v1.ListHeldResponse
+	39, // 76: sidecall.v1.OperatorService.ApproveExecution:output_type -> sidecall.v1.ApproveExecutionResponse
+	41, // 77: sidecall.v1.OperatorService.DenyExecution:output_type -> sidecall.v1.DenyExecutionResponse
+	66, // [66:78] is the sub-list for method output_type
+	54, // [54:66] is the sub-list for method input_type
+	54, // [54:54] is the sub-list for extension type_name
+	54, // [54:54] is the sub-list for extension extendee
+	0,  // [0:54] is the sub-list for field type_name
 }
 
 func init() { file_sidecall_v1_operator_service_proto_init() }
@@ -4041,7 +4238,7 @@ func file_sidecall_v1_operator_service_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_sidecall_v1_operator_service_proto_rawDesc), len(file_sidecall_v1_operator_service_proto_rawDesc)),
 			NumEnums:      5,
-			NumMessages:   36,
+			NumMessages:   38,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -27,6 +27,7 @@ const (
 	OperatorService_VerifyExecution_FullMethodName    = "/sidecall.v1.OperatorService/VerifyExecution"
 	OperatorService_ShowConversation_FullMethodName   = "/sidecall.v1.OperatorService/ShowConversation"
 	OperatorService_AuditConversations_FullMethodName = "/sidecall.v1.OperatorService/AuditConversations"
+	OperatorService_VerifyReceipts_FullMethodName     = "/sidecall.v1.OperatorService/VerifyReceipts"
 	OperatorService_ListHeld_FullMethodName           = "/sidecall.v1.OperatorService/ListHeld"
 	OperatorService_ApproveExecution_FullMethodName   = "/sidecall.v1.OperatorService/ApproveExecution"
 	OperatorService_DenyExecution_FullMethodName      = "/sidecall.v1.OperatorService/DenyExecution"
@@ -93,6 +94,10 @@ type OperatorServiceClient interface {
 	// AuditConversations counts what became of errors in a random sample of the
 	// conversations that AppendMessages keeps.
 	AuditConversations(ctx context.Context, in *AuditConversationsRequest, opts ...grpc.CallOption) (*AuditConversationsResponse, error)
+	// VerifyReceipts finds out whether anything was changed or left out in what is kept
+	// of the effects of a conversation: its receipts (the setting receipts), each of which
+	// has the hash of the one before it, and the records of its calls.
+	VerifyReceipts(ctx context.Context, in *VerifyReceiptsRequest, opts ...grpc.CallOption) (*VerifyReceiptsResponse, error)
 	// ListHeld lists the calls that a person has to allow first, those too that were allowed
 	// and not sent since, in no particular order. A call that is held meanwhile may be
 	// missing, and one may appear twice.
@@ -194,6 +199,16 @@ func (c *operatorServiceClient) AuditConversations(ctx context.Context, in *Audi
 	return out, nil
 }
 
+func (c *operatorServiceClient) VerifyReceipts(ctx context.Context, in *VerifyReceiptsRequest, opts ...grpc.CallOption) (*VerifyReceiptsResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(VerifyReceiptsResponse)
+	err := c.cc.Invoke(ctx, OperatorService_VerifyReceipts_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 func (c *operatorServiceClient) ListHeld(ctx context.Context, in *ListHeldRequest, opts ...grpc.CallOption) (*ListHeldResponse, error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
 	out := new(ListHeldResponse)
@@ -285,6 +300,10 @@ type OperatorServiceServer interface {
 	// AuditConversations counts what became of errors in a random sample of the
 	// conversations that AppendMessages keeps.
 	AuditConversations(context.Context, *AuditConversationsRequest) (*AuditConversationsResponse, error)
+	// VerifyReceipts finds out whether anything was changed or left out in what is kept
+	// of the effects of a conversation: its receipts (the setting receipts), each of which
+	// has the hash of the one before it, and the records of its calls.
+	VerifyReceipts(context.Context, *VerifyReceiptsRequest) (*VerifyReceiptsResponse, error)
 	// ListHeld lists the calls that a person has to allow first, those too that were allowed
 	// and not sent since, in no particular order. A call that is held meanwhile may be
 	// missing, and one may appear twice.
@@ -329,6 +348,9 @@ func (UnimplementedOperatorServiceServer) ShowConversation(context.Context, *Sho
 }
 func (UnimplementedOperatorServiceServer) AuditConversations(context.Context, *AuditConversationsRequest) (*AuditConversationsResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method AuditConversations not implemented")
+}
+func (UnimplementedOperatorServiceServer) VerifyReceipts(context.Context, *VerifyReceiptsRequest) (*VerifyReceiptsResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method VerifyReceipts not implemented")
 }
 func (UnimplementedOperatorServiceServer) ListHeld(context.Context, *ListHeldRequest) (*ListHeldResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method ListHeld not implemented")
@@ -504,6 +526,24 @@ func _OperatorService_AuditConversations_Handler(srv interface{}, ctx context.Co
 	return interceptor(ctx, in, info, handler)
 }
 
+func _OperatorService_VerifyReceipts_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(VerifyReceiptsRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(OperatorServiceServer).VerifyReceipts(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: OperatorService_VerifyReceipts_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(OperatorServiceServer).VerifyReceipts(ctx, req.(*VerifyReceiptsRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 func _OperatorService_ListHeld_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
 	in := new(ListHeldRequest)
 	if err := dec(in); err != nil {
@@ -596,6 +636,10 @@ var OperatorService_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "AuditConversations",
 			Handler:    _OperatorService_AuditConversations_Handler,
+		},
+		{
+			MethodName: "VerifyReceipts",
+			Handler:    _OperatorService_VerifyReceipts_Handler,
 		},
 		{
 			MethodName: "ListHeld",

@@ -3,7 +3,7 @@ package mutants
 // All returns every mutant.
 func All() []Mutant {
 	var all []Mutant
-	for _, group := range [][]Mutant{machine(), steps(), redis(), stores(), embedded(), layers(), transports(), effects(), workers(), owners(), conversations(), reloads(), records(), outboxes(), references()} {
+	for _, group := range [][]Mutant{machine(), steps(), redis(), stores(), embedded(), finds(), layers(), transports(), effects(), workers(), owners(), conversations(), reloads(), records(), outboxes(), references()} {
 		all = append(all, group...)
 	}
 	return all

@@ -551,6 +551,36 @@ class AuditedMessage(_message.Message):
     conversation_ids: _containers.RepeatedScalarFieldContainer[str]
     def __init__(self, tool_name: _Optional[str] = ..., code: _Optional[str] = ..., example: _Optional[str] = ..., counts: _Optional[_Union[ErrorCounts, _Mapping]] = ..., vague: _Optional[_Iterable[str]] = ..., conversation_ids: _Optional[_Iterable[str]] = ...) -> None: ...
 
+class VerifyReceiptsRequest(_message.Message):
+    __slots__ = ("conversation_id", "noted_head")
+    CONVERSATION_ID_FIELD_NUMBER: _ClassVar[int]
+    NOTED_HEAD_FIELD_NUMBER: _ClassVar[int]
+    conversation_id: str
+    noted_head: str
+    def __init__(self, conversation_id: _Optional[str] = ..., noted_head: _Optional[str] = ...) -> None: ...
+
+class VerifyReceiptsResponse(_message.Message):
+    __slots__ = ("head", "receipts", "checked", "forgotten", "since", "problems", "problems_left", "more", "enabled")
+    HEAD_FIELD_NUMBER: _ClassVar[int]
+    RECEIPTS_FIELD_NUMBER: _ClassVar[int]
+    CHECKED_FIELD_NUMBER: _ClassVar[int]
+    FORGOTTEN_FIELD_NUMBER: _ClassVar[int]
+    SINCE_FIELD_NUMBER: _ClassVar[int]
+    PROBLEMS_FIELD_NUMBER: _ClassVar[int]
+    PROBLEMS_LEFT_FIELD_NUMBER: _ClassVar[int]
+    MORE_FIELD_NUMBER: _ClassVar[int]
+    ENABLED_FIELD_NUMBER: _ClassVar[int]
+    head: str
+    receipts: int
+    checked: int
+    forgotten: int
+    since: _timestamp_pb2.Timestamp
+    problems: _containers.RepeatedScalarFieldContainer[str]
+    problems_left: int
+    more: bool
+    enabled: bool
+    def __init__(self, head: _Optional[str] = ..., receipts: _Optional[int] = ..., checked: _Optional[int] = ..., forgotten: _Optional[int] = ..., since: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., problems: _Optional[_Iterable[str]] = ..., problems_left: _Optional[int] = ..., more: _Optional[bool] = ..., enabled: _Optional[bool] = ...) -> None: ...
+
 class ListHeldRequest(_message.Message):
     __slots__ = ("page_size", "page_token", "conversation_id", "turn_id", "tool_use_id")
     PAGE_SIZE_FIELD_NUMBER: _ClassVar[int]

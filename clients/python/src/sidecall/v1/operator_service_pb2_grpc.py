@@ -96,6 +96,11 @@ class OperatorServiceStub:
                 request_serializer=sidecall_dot_v1_dot_operator__service__pb2.AuditConversationsRequest.SerializeToString,
                 response_deserializer=sidecall_dot_v1_dot_operator__service__pb2.AuditConversationsResponse.FromString,
                 _registered_method=True)
+        self.VerifyReceipts = channel.unary_unary(
+                '/sidecall.v1.OperatorService/VerifyReceipts',
+                request_serializer=sidecall_dot_v1_dot_operator__service__pb2.VerifyReceiptsRequest.SerializeToString,
+                response_deserializer=sidecall_dot_v1_dot_operator__service__pb2.VerifyReceiptsResponse.FromString,
+                _registered_method=True)
         self.ListHeld = channel.unary_unary(
                 '/sidecall.v1.OperatorService/ListHeld',
                 request_serializer=sidecall_dot_v1_dot_operator__service__pb2.ListHeldRequest.SerializeToString,
@@ -212,6 +217,15 @@ class OperatorServiceServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def VerifyReceipts(self, request, context):
+        """VerifyReceipts finds out whether anything was changed or left out in what is kept
+        of the effects of a conversation: its receipts (the setting receipts), each of which
+        has the hash of the one before it, and the records of its calls.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
     def ListHeld(self, request, context):
         """ListHeld lists the calls that a person has to allow first, those too that were allowed
         and not sent since, in no particular order. A call that is held meanwhile may be
@@ -280,6 +294,11 @@ def add_OperatorServiceServicer_to_server(servicer, server):
                     servicer.AuditConversations,
                     request_deserializer=sidecall_dot_v1_dot_operator__service__pb2.AuditConversationsRequest.FromString,
                     response_serializer=sidecall_dot_v1_dot_operator__service__pb2.AuditConversationsResponse.SerializeToString,
+            ),
+            'VerifyReceipts': grpc.unary_unary_rpc_method_handler(
+                    servicer.VerifyReceipts,
+                    request_deserializer=sidecall_dot_v1_dot_operator__service__pb2.VerifyReceiptsRequest.FromString,
+                    response_serializer=sidecall_dot_v1_dot_operator__service__pb2.VerifyReceiptsResponse.SerializeToString,
             ),
             'ListHeld': grpc.unary_unary_rpc_method_handler(
                     servicer.ListHeld,
@@ -535,6 +554,33 @@ class OperatorService:
             '/sidecall.v1.OperatorService/AuditConversations',
             sidecall_dot_v1_dot_operator__service__pb2.AuditConversationsRequest.SerializeToString,
             sidecall_dot_v1_dot_operator__service__pb2.AuditConversationsResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def VerifyReceipts(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/sidecall.v1.OperatorService/VerifyReceipts',
+            sidecall_dot_v1_dot_operator__service__pb2.VerifyReceiptsRequest.SerializeToString,
+            sidecall_dot_v1_dot_operator__service__pb2.VerifyReceiptsResponse.FromString,
             options,
             channel_credentials,
             insecure,

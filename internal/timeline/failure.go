@@ -1,10 +1,65 @@
 package timeline
 
 import (
+	"strings"
 	"unicode/utf8"
 
 	"github.com/sidecall/sidecall/internal/tool"
 )
+
+// Fate is what became of an error.
+type Fate uint8
+
+// The fates.
+const (
+	// Recovered: the same tool worked later in the same prompt. For a tool that there is
+	// not any tool that worked counts.
+	Recovered Fate = iota + 1
+	// GaveUp: the prompt ended without that.
+	GaveUp
+	// Open: it has not recovered yet, and the prompt is not known to be over.
+	Open
+)
+
+// Failure is an error that a model was told.
+type Failure struct {
+	// Code is its code; empty for an error that does not have the five fields.
+	Code tool.Code
+	Fate Fate
+	// Spun: the model was told the same of the same tool three times or more in the prompt,
+	// or the loop guard refused it.
+	Spun bool
+	// Vague is why its text was of little help.
+	Vague Vagueness
+	Next  Next
+
+	fields tool.Error
+	told   string // what tells errors of a prompt apart
+}
+
+// Next is what a model did after an error.
+type Next struct {
+	// Text is what it said; empty for nothing.
+	Text string
+	// Tool is what it called: the same tool again if it did; empty for none.
+	Tool string
+	// Again: it made the same call again. Else Differences are those of the arguments, if
+	// it called the same tool.
+	Again       bool
+	Differences []string
+	// Nothing: it did nothing any more in this prompt, or has not yet.
+	Nothing bool
+}
+
+// newFailure reads what a model was told.
+func newFailure(text string) *Failure {
+	e, ok := tool.ParseError(text)
+	if !ok {
+		return &Failure{told: text}
+	}
+	// A hint may say how long something took, and of which report it is.
+	return &Failure{Code: e.Code, fields: e, told: strings.Join([]string{string(e.Code), e.Field, e.Constraint, e.Received}, "\x00")}
+}
 
 // Vagueness is why a text was of little help to a model, as far as a program can tell.
 type Vagueness uint8

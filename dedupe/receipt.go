@@ -1,0 +1,158 @@
+package dedupe
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"strconv"
+	"time"
+
+	"github.com/sidecall/sidecall/internal/tool"
+)
+
+// Receipt is what a settlement has made of a call that has an effect: a line of the chain of
+// its conversation. Each line has the hash of the one before it, so that none is changed or
+// left out unseen by who knows a later one.
+type Receipt struct {
+	N        int64     `json:"n"`                  // counts the lines, from 1
+	Before   string    `json:"before,omitempty"`   // the hash of the line before; of the first: none
+	BeforeAt time.Time `json:"before_at,omitzero"` // when that was written
+	Turn     string    `json:"turn_id,omitempty"`  // of the call
+	ID       string    `json:"tool_use_id"`        // likewise
+	Tool     string    `json:"tool_name"`          // likewise
+	Outcome
+	At time.Time `json:"at"` // when it was settled, by the store's clock
+}
+
+// Outcome is what became of a call, as a receipt has it.
+type Outcome struct {
+	Print  string `json:"fingerprint"`
+	State  string `json:"state"`
+	Epoch  int64  `json:"epoch"`
+	Result string `json:"result,omitempty"` // the hash of its result; none where it has none
+}
+
+// Outcome is that of a call by its record.
+func (r *Record) Outcome() Outcome {
+	return Outcome{hex.EncodeToString(r.Fingerprint[:]), r.State.String(), r.Epoch, hashOf(r.Result)}
+}
+
+// Line is a receipt as it is kept.
+type Line struct {
+	N    int64
+	Body string // empty where it is not kept
+}
+
+// Hash is what the line after it has of it.
+func (l Line) Hash() string { return hashOf(l.Body) }
+
+// Receipt reads the line; the error wraps ErrCorrupt.
+func (l Line) Receipt() (r Receipt, err error) {
+	if err = json.Unmarshal([]byte(l.Body), &r); err == nil && r.N != l.N {
+		err = fmt.Errorf("it is line %d", r.N)
+	}
+	if err != nil {
+		return r, fmt.Errorf("%w: receipt %d: %w", ErrCorrupt, l.N, err)
+	}
+	return r, nil
+}
+
+// Head is the end of a chain.
+type Head struct {
+	Count int64     `json:"count"` // of its lines, also of those that are forgotten
+	Hash  string    `json:"hash"`  // of the last one
+	At    time.Time `json:"at"`    // when that was written
+}
+
+// Chain is a part of the receipts of a conversation.
+type Chain struct {
+	Head
+	Now   time.Time // the store's
+	Lines []Line    // down from the one that was asked for
+}
+
+// ChainPage is how many lines one look reads at the most.
+const ChainPage = 64
+
+// hashOf is the hash of what is kept of a call or a line; none of nothing.
+func hashOf[T string | []byte](body T) string {
+	if len(body) == 0 {
+		return ""
+	}
+	sum := sha256.Sum256([]byte(body))
+	return hex.EncodeToString(sum[:])
+}
+
+// Receipted reports that a record is one that its settlement has left a receipt of: an owner, or
+// somebody who has decided about it, has said what became of its effect.
+func (r *Record) Receipted() bool {
+	return r.Effect != tool.ReadOnly && (r.State == Done || r.State == Unknown && len(r.Result) > 0)
+}
+
+// receiptSheet is where a line of a conversation is kept; the head for 0.
+func receiptSheet(key *tool.CallID, n int64) Sheet {
+	return Sheet{key.Tenant, key.Conversation, ReceiptSheet, strconv.FormatInt(n, 10)}
+}
+
+func decodeHead(body string) (h Head, err error) {
+	if body != "" {
+		err = json.Unmarshal([]byte(body), &h)
+	}
+	if err != nil || h.Count < 0 {
+		return Head{}, fmt.Errorf("%w: the head of the receipts is %q", ErrCorrupt, body)
+	}
+	return h, nil
+}
+
+// receipt adds a line for a record that was settled.
+func (s *settling) receipt(before State) {
+	next := &s.next
+	decided := next.State == Done || next.State == Unknown || before == Unknown
+	if !s.settlement.Receipt || s.key.Conversation == "" || next.Effect == tool.ReadOnly || !decided {
+		return
+	}
+	head := read(&s.step, decodeHead, read(&s.step, s.rows.Sheet, receiptSheet(&s.key, 0)))
+	line := Receipt{
+		N: head.Count + 1, Before: head.Hash, BeforeAt: head.At, Turn: s.key.Turn, ID: s.key.ID, Tool: next.Tool,
+		Outcome: next.Outcome(), At: s.now.UTC(),
+	}
+	body, _ := json.Marshal(line) // texts, numbers and instants always can be
+	s.setSheet(receiptSheet(&s.key, line.N), string(body), s.keep)
+	after, _ := json.Marshal(Head{Count: line.N, Hash: hashOf(body), At: line.At}) // likewise
+	s.setSheet(receiptSheet(&s.key, 0), string(after), s.keep)
+}
+
+// receiptBytes is roughly how much a receipt writes.
+const receiptBytes = 1 << 10
+
+// chaining is the step of who reads receipts.
+type chaining struct {
+	step
+	from  int64
+	chain Chain
+}
+
+// Apply implements Step.
+func (c *chaining) Apply(rows Rows) error {
+	c.rows, c.err = rows, nil
+	c.chain = Chain{Now: rows.Now().UTC(), Head: read(&c.step, decodeHead, read(&c.step, rows.Sheet, receiptSheet(&c.key, 0)))}
+	from := c.from
+	if from == 0 || from > c.chain.Count {
+		from = c.chain.Count
+	}
+	for n := from; n > 0 && n > from-ChainPage && c.err == nil; n-- {
+		c.chain.Lines = append(c.chain.Lines, Line{n, read(&c.step, rows.Sheet, receiptSheet(&c.key, n))})
+	}
+	return c.err
+}
+
+// Receipts implements Ledger.
+func (m Machine) Receipts(ctx context.Context, tenant, conversation string, from int64) (Chain, error) {
+	s := &chaining{step: step{key: tool.CallID{Tenant: tenant, Conversation: conversation, ID: "."}}, from: from}
+	if err := m.Look(ctx, s); err != nil {
+		return Chain{}, err
+	}
+	return s.chain, nil
+}

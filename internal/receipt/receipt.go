@@ -1,0 +1,194 @@
+// Package receipt finds out whether anything was changed or left out in what is kept of the
+// effects of a conversation: the receipts, each of which has the hash of the one before it,
+// and the records of the calls. It knows no store and no clock.
+package receipt
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/sidecall/sidecall/dedupe"
+	"github.com/sidecall/sidecall/internal/tool"
+)
+
+// Call names a call of the conversation.
+type Call struct{ Turn, ID string }
+
+// Record is what is kept of a call.
+type Record struct {
+	dedupe.Outcome
+
+	Finished time.Time
+	// Receipted: its settlement leaves a receipt, where receipts are left.
+	Receipted bool
+}
+
+// Noted is the head of the receipts as somebody has noted it before.
+type Noted struct {
+	Count int64
+	Hash  string
+}
+
+// ParseNoted reads what Noted.String has written; nothing is nil.
+func ParseNoted(text string) (*Noted, error) {
+	if text == "" {
+		return nil, nil //nolint:nilnil // nothing was noted
+	}
+	count, hash, found := strings.Cut(text, ":")
+	n, err := strconv.ParseInt(count, 10, 64)
+	if !found || err != nil || n < 1 || len(hash) != 64 {
+		return nil, fmt.Errorf("%s: want a head as it was told before, such as 12: and 64 digits", tool.Quote(text))
+	}
+	return &Noted{n, hash}, nil
+}
+
+// String is the head as it is noted.
+func (n Noted) String() string { return fmt.Sprintf("%d:%s", n.Count, n.Hash) }
+
+// Input is what is kept.
+type Input struct {
+	dedupe.Head
+
+	Now time.Time // the store's
+	// Lines are the receipts from the last one down, as far as they are read.
+	Lines   []dedupe.Line
+	Records map[Call]Record
+	// Retention is how long a receipt, and a record, is kept.
+	Retention time.Duration
+	// Noted is a head of before; nil for none.
+	Noted *Noted
+}
+
+// Report is what was found.
+type Report struct {
+	// Checked are the receipts that are there, Forgotten those before them.
+	Checked, Forgotten int64
+	// Since is when the first of those was written that are there; zero without any.
+	Since    time.Time
+	Problems []string
+}
+
+// slack is how long before its time something may be gone: a store's clock is its own.
+const slack = time.Minute
+
+// Verify compares what is kept.
+func Verify(in Input) Report {
+	v := verifier{Input: in, last: map[Call]bool{}, hash: in.Hash, at: in.At}
+	v.compareNoted()
+	for _, line := range in.Lines {
+		if !v.line(line) {
+			break
+		}
+	}
+	v.leftOut()
+	return v.Report
+}
+
+type verifier struct {
+	Input
+	Report
+
+	last map[Call]bool // the calls of which the last receipt was seen
+	hash string        // of the next line, as the one after it says; empty where that is not known
+	at   time.Time     // when it was written, likewise
+}
+
+func (v *verifier) problem(format string, args ...any) {
+	v.Problems = append(v.Problems, fmt.Sprintf(format, args...))
+}
+
+// compareNoted compares the chain with a head of before, which it must have grown from.
+func (v *verifier) compareNoted() {
+	n := v.Noted
+	switch {
+	case n == nil:
+	case n.Count > v.Count:
+		v.problem("there are %d receipts, and there were %d: some were taken off the end", v.Count, n.Count)
+	case n.Count == v.Count && n.Hash != v.Hash:
+		v.problem("the last receipt has another hash than was noted")
+	}
+}
+
+// line looks at a receipt; false where those from here down are forgotten.
+func (v *verifier) line(line dedupe.Line) bool {
+	if line.Body == "" {
+		return v.missing(line.N)
+	}
+	v.Checked++
+	if v.Noted != nil && v.Noted.Count == line.N && v.Noted.Hash != line.Hash() && line.N != v.Count {
+		v.problem("receipt %d has another hash than was noted", line.N)
+	}
+	if v.hash != "" && v.hash != line.Hash() {
+		v.problem("receipt %d is not the one that stood there when the one after it was written", line.N)
+	}
+	r, err := line.Receipt()
+	if err != nil {
+		v.problem("%v", err)
+		v.hash, v.at = "", time.Time{}
+		return true
+	}
+	v.hash, v.at, v.Since = r.Before, r.BeforeAt, r.At
+	if (r.N == 1) != (r.Before == "") {
+		v.problem("receipt %d says that the one before it has the hash %q", r.N, r.Before)
+	}
+	if of := (Call{r.Turn, r.ID}); !v.last[of] {
+		v.last[of] = true
+		v.record(of, &r)
+	}
+	return true
+}
+
+// missing is told of a receipt that is not there: it is forgotten, unless it should still be
+// kept.
+func (v *verifier) missing(n int64) bool {
+	if !v.at.IsZero() && v.kept(v.at) {
+		v.problem("receipt %d is missing: it was written %s, and is kept until %s", n, stamp(v.at), stamp(v.at.Add(v.Retention)))
+		v.hash, v.at = "", time.Time{}
+		return true
+	}
+	if v.at.IsZero() && n < v.Count { // nobody says when it was written: those before it may be there
+		return true
+	}
+	v.Forgotten = n
+	return false
+}
+
+// kept reports that what was written then is still there.
+func (v *verifier) kept(at time.Time) bool { return v.Now.Before(at.Add(v.Retention - slack)) }
+
+// record compares the last receipt of a call with its record.
+func (v *verifier) record(of Call, r *dedupe.Receipt) {
+	record, there := v.Records[of]
+	again := r.State == dedupe.NotRun.String() // it may be claimed again, or closed
+	switch {
+	case !there && v.kept(r.At):
+		v.problem("the record of %s is missing: receipt %d says that it was settled %s, and it is kept until %s", named(of), r.N, stamp(r.At), stamp(r.At.Add(v.Retention)))
+	case !there, record.Outcome == r.Outcome:
+	case again && (record.Epoch > r.Epoch || record.State == dedupe.Closed.String()):
+	default:
+		v.problem("the record of %s is not what receipt %d says of it: it is %s now, and was %s", named(of), r.N, record.State, r.State)
+	}
+}
+
+// leftOut finds the calls that were settled since the first receipt that is there, and have none.
+func (v *verifier) leftOut() {
+	if v.Since.IsZero() {
+		return
+	}
+	for of, record := range v.Records {
+		if record.Receipted && !v.last[of] && record.Finished.After(v.Since) {
+			v.problem("%s was settled %s, and has no receipt", named(of), stamp(record.Finished))
+		}
+	}
+}
+
+func named(of Call) string {
+	if of.Turn == "" {
+		return tool.Quote(of.ID)
+	}
+	return tool.Quote(of.ID) + " of turn " + tool.Quote(of.Turn)
+}
+
+func stamp(t time.Time) string { return t.UTC().Format(time.RFC3339) }
