@@ -63,7 +63,7 @@ func TestHeldCallsAreListed(t *testing.T) {
 	addr, _ := fake.serve(t)
 	got := command(t, "approvals", "list", "--addr", addr)
 	for _, want := range []string{
-		"ASKED BECAUSE OF", "order-1", "refund", "2026-11-26T13:00:00Z", "args.cents > 100000", `{"cents":100001,"note":"a"}`,
+		"ASKED BECAUSE OF", "order-1", "refund", "2026-11-26T13:00:00Z", "args.cents > 100000", `{"cents":100001,"note":"a`,
 		"ada (ann)", "keep_arguments is none", "(cut: they are longer)",
 	} {
 		if got.code != 0 || !strings.Contains(got.out, want) {

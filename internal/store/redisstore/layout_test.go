@@ -220,7 +220,8 @@ func impossible(t *testing.T, sound string) map[string]string {
 		"in state 9":    func(s *dedupe.Stored) { s.State = 9 },
 		"of effect 4":   func(s *dedupe.Stored) { s.Effect = tool.Keyed + 1 },
 		"of 2^31 tries": func(s *dedupe.Stored) { s.Attempts = 1 << 31 },
-		"at epoch 0":    func(s *dedupe.Stored) { s.Epoch = 0 },
+		"at epoch -1":   func(s *dedupe.Stored) { s.Epoch = -1 },
+		"claimed at 0":  func(s *dedupe.Stored) { s.State, s.Epoch = dedupe.Claimed, 0 },
 		"of nobody":     func(s *dedupe.Stored) { s.Owner = "" },
 		"kept for 0":    func(s *dedupe.Stored) { s.Retention = 0 },
 	} {
