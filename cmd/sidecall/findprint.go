@@ -60,7 +60,7 @@ func (t *foundText) end() error { return nil }
 // call writes one call: the verdict first, then what it rests on.
 func (t *foundText) call(b *strings.Builder, call *sidecallv1.FoundExecution) {
 	e, details := call.GetExecution(), call.GetDetails()
-	fmt.Fprintf(b, "%s  %s", cmp.Or(verdicts[call.GetVerdict()], call.GetVerdict().String()), printable(cmp.Or(e.GetToolName(), "(tool unknown)")))
+	fmt.Fprintf(b, "%s  %s", cmp.Or(verdicts[call.GetVerdict()], call.GetVerdict().String()), toolOf(e))
 	if e.GetStartedAt() != nil {
 		fmt.Fprintf(b, ", %s ago", age(e.GetStartedAt().AsTime()))
 	}
@@ -114,6 +114,14 @@ func (t *foundText) call(b *strings.Builder, call *sidecallv1.FoundExecution) {
 	case e.GetState() == sidecallv1.ExecutionState_EXECUTION_STATE_UNKNOWN:
 		line("settle", "sidecall resolve %s --as done|not_run --by YOU --reason TEXT", ids)
 	}
+}
+
+// toolOf is the tool of a call, of whose record that is known.
+func toolOf(e *sidecallv1.Execution) string {
+	if e.GetToolName() == "" {
+		return "(tool unknown)"
+	}
+	return printable(e.GetToolName())
 }
 
 // told writes what the model was told, and what whoever sends the call again is, where that is

@@ -4,6 +4,9 @@ import (
 	"fmt"
 	"time"
 
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
 	"github.com/sidecall/sidecall/internal/tool"
 	sidecallv1 "github.com/sidecall/sidecall/proto/sidecall/v1"
 )
@@ -14,7 +17,7 @@ func (r *resolving) settle() error {
 		ConversationId: r.conversation, TurnId: r.turn, ToolUseId: r.id,
 	})
 	if err != nil {
-		return r.failed(err)
+		return r.elsewhere(r.failed(err), err)
 	}
 	// What is not unknown may become so in the next moment, and then it would be
 	// settled without a question to anybody.
@@ -64,10 +67,32 @@ func (r *resolving) notUnknown(e *sidecallv1.Execution) error {
 	}
 }
 
+// elsewhere adds to what was said of a call that there is not where one with its id is.
+func (r *resolving) elsewhere(said, err error) error {
+	if status.Code(err) != codes.NotFound {
+		return said
+	}
+	found, err := r.client.Operator().FindExecutions(r.cmd.Context(), &sidecallv1.FindExecutionsRequest{ToolUseId: r.id, PageSize: 2})
+	if err != nil || len(found.GetExecutions()) == 0 {
+		return said // which is what was asked for
+	}
+	one := found.GetExecutions()[0]
+	return fail(exitFailed, fmt.Errorf("%w\nthere is one with this id under --conversation %s --turn %s", said, quoted(one.GetConversationId()), quoted(one.GetTurnId())))
+}
+
 // describe shows the call that is about to be settled.
 func (r *resolving) describe(e *sidecallv1.Execution) {
 	fmt.Fprintf(r.cmd.ErrOrStderr(), "%s %s: unknown for %s, %s, epoch %d\n",
 		printable(e.GetToolName()), printable(r.id), age(e.GetFinishedAt().AsTime()), tool.Count(int(e.GetAttempts()), "attempt"), e.GetEpoch())
+	found, err := r.client.Operator().FindExecutions(r.cmd.Context(), &sidecallv1.FindExecutionsRequest{ToolUseId: r.id, ConversationId: r.conversation})
+	if err != nil {
+		return // what is known of it has been shown
+	}
+	for _, one := range found.GetExecutions() {
+		if args := one.GetDetails().GetArgumentsJson(); args != "" && one.GetTurnId() == r.turn && one.GetConversationId() == r.conversation {
+			fmt.Fprintf(r.cmd.ErrOrStderr(), "  sent %s\n", args)
+		}
+	}
 }
 
 // settled says what a call is now, and what that means.

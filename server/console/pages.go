@@ -75,21 +75,24 @@ type foundPage struct {
 }
 
 // find searches for what stands in the box: an argument (order_id=A-77), a label
-// (label:user=u-9), else an id or, where no call has it, a conversation.
+// (label:user=u-9), else an id or, where no call has it, a conversation, or else any argument.
 func (c *Console) find(w http.ResponseWriter, req *http.Request) {
 	ctx, cancel := asking(req)
 	defer cancel()
 	var res *sidecallv1.FindExecutionsResponse
 	var by string
-	for _, search := range searches(req.FormValue("q")) {
+	ways := searches(req.FormValue("q"))
+	for i := 0; i < len(ways) && len(res.GetExecutions()) == 0; i++ {
 		var err error
-		search.request.PageSize, by = listed, search.by
-		if res, err = c.options.Operator.FindExecutions(ctx, search.request); err != nil {
+		ways[i].request.PageSize, by = listed, ways[i].by
+		if res, err = c.options.Operator.FindExecutions(ctx, ways[i].request); err != nil {
 			c.fail(w, req, err)
 			return
 		}
-		if len(res.GetExecutions()) > 0 {
-			break
+		if ways[i].request.GetKey() == anyKey { // of which is only told which there are
+			for _, key := range res.GetSearchKeys() {
+				ways = append(ways, search{"the argument " + key, &sidecallv1.FindExecutionsRequest{Key: key, Value: ways[i].request.GetValue()}})
+			}
 		}
 	}
 	if res == nil {
@@ -101,8 +104,16 @@ func (c *Console) find(w http.ResponseWriter, req *http.Request) {
 		return
 	}
 	c.show(w, req, http.StatusOK, "found", "Found", foundPage{
-		Calls: res.GetExecutions(), By: by, Remembered: instant(res.GetRememberedSince()), SearchKeys: res.GetSearchKeys(), More: res.GetNextPageToken() != "",
+		Calls: res.GetExecutions(), By: found(res, by, req.FormValue("q")), Remembered: instant(res.GetRememberedSince()), SearchKeys: res.GetSearchKeys(), More: res.GetNextPageToken() != "",
 	})
+}
+
+// found is what calls were found by; of none, what was asked for.
+func found(res *sidecallv1.FindExecutionsResponse, by, asked string) string {
+	if len(res.GetExecutions()) == 0 {
+		return asked
+	}
+	return by
 }
 
 // search is one way to read what was searched for.
@@ -126,8 +137,12 @@ func searches(text string) []search {
 	return []search{
 		{"the id " + text, &sidecallv1.FindExecutionsRequest{ToolUseId: text}},
 		{"the conversation " + text, &sidecallv1.FindExecutionsRequest{ConversationId: text}},
+		{text, &sidecallv1.FindExecutionsRequest{Key: anyKey, Value: text}},
 	}
 }
+
+// anyKey is an argument that no tool has: whoever searches by it is told which there are.
+const anyKey = "\x00"
 
 // callPage is one call.
 type callPage struct {

@@ -66,7 +66,7 @@ func (s *samples) plots(now *sidecallv1.LoopNumbers) []plot {
 	shown := [4]plot{
 		{Name: "calls per prompt, median", Now: fmt.Sprintf("%.1f", now.GetCallsPerPromptMedian())},
 		{Name: "calls per prompt, p99", Now: fmt.Sprintf("%.1f", now.GetCallsPerPromptP99())},
-		{Name: "errors recovered from", Now: fmt.Sprintf("%.0f %%", 100*now.GetRecoveryRate())},
+		{Name: "errors recovered from", Now: fmt.Sprintf("%.0f %% of %d", 100*now.GetRecoveryRate(), now.GetRecoveries())},
 		{Name: "calls replayed", Now: fmt.Sprintf("%.1f %%", 100*now.GetReplayRate())},
 	}
 	for i := range shown {

@@ -58,6 +58,8 @@ try {
   await page.getByRole('heading', { name: 'Found' }).waitFor()
   await picture(page, 'console-found')
   assert.deepEqual((await page.locator('.calls .verdict').allInnerTexts()).sort(), ['RAN', 'UNKNOWN'])
+  await search(page, 'A-77') // by whatever argument
+  assert.equal(await page.locator('.calls .verdict').count(), 2)
   await search(page, 'order_id=A-99')
   assert.match(await page.locator('main').innerText(), /NEVER SEEN/)
   await search(page, 'customer=9')

@@ -1,0 +1,97 @@
+package main
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	sidecallv1 "github.com/sidecall/sidecall/proto/sidecall/v1"
+)
+
+// What is found is told with what it rests on, and with the command to go on with.
+func TestWhatIsFoundOnATerminal(t *testing.T) {
+	at := timestamppb.New(time.Date(2026, 11, 26, 3, 0, 0, 0, time.UTC))
+	call := func(verdict sidecallv1.Verdict, state sidecallv1.ExecutionState, change func(*sidecallv1.FoundExecution)) *sidecallv1.FoundExecution {
+		found := &sidecallv1.FoundExecution{
+			ConversationId: "customer 7", TurnId: "t1", ToolUseId: "toolu_1", Verdict: verdict, Explanation: "it is so", Advice: "Do that.",
+			Execution: &sidecallv1.Execution{ToolName: "refund", State: state, StartedAt: at, FinishedAt: at, Attempts: 1, Result: &sidecallv1.ExecuteToolResponse{Content: "first\nsecond"}},
+			Details:   &sidecallv1.CallDetails{ArgumentsJson: `{"order_id":"A-77"}`, UpstreamId: "up-1"},
+		}
+		change(found)
+		return found
+	}
+	by := &sidecallv1.Resolution{By: "root", ClaimedBy: "ada", Reason: "it is in the ledger", At: at}
+	for name, c := range map[string]struct {
+		call      *sidecallv1.FoundExecution
+		has, less []string
+	}{
+		"ran": {
+			call(sidecallv1.Verdict_VERDICT_RAN, sidecallv1.ExecutionState_EXECUTION_STATE_DONE, func(f *sidecallv1.FoundExecution) { f.Replays, f.LastReplayedAt = 2, at }),
+			[]string{"RAN  refund", "It is so.", `conversation "customer 7", turn t1, id toolu_1`, `sent       {"order_id":"A-77"}`, "up-1", "model      was told:\n    | first\n    | second\n", "2 by this sidecar", "again      Do that."},
+			[]string{"settled", "settle ", "decide"},
+		},
+		"settled by somebody": {
+			call(sidecallv1.Verdict_VERDICT_RAN, sidecallv1.ExecutionState_EXECUTION_STATE_DONE, func(f *sidecallv1.FoundExecution) {
+				f.Execution.Result.Resolution, f.Details.ToldBefore = by, "nobody knows"
+			}),
+			[]string{"settled    2026-11-26T03:00:00Z by ada (root): it is in the ledger", "was told, before it was settled:\n    | nobody knows", "sent again it is told:\n    | first"},
+			[]string{"model      was told:"},
+		},
+		"unknown": {
+			call(sidecallv1.Verdict_VERDICT_UNKNOWN, sidecallv1.ExecutionState_EXECUTION_STATE_UNKNOWN, func(*sidecallv1.FoundExecution) {}),
+			[]string{"settle     sidecall resolve --conversation 'customer 7' --turn 't1' --id 'toolu_1' --as done|not_run --by YOU --reason TEXT"},
+			[]string{"decide"},
+		},
+		"held": {
+			call(sidecallv1.Verdict_VERDICT_HELD, sidecallv1.ExecutionState_EXECUTION_STATE_HELD, func(*sidecallv1.FoundExecution) {}),
+			[]string{"HELD  refund", "sent again it is told:", "decide     sidecall approvals approve|deny --conversation 'customer 7' --turn 't1' --id 'toolu_1' --as YOU --reason TEXT"},
+			[]string{"settle "},
+		},
+		"allowed": {
+			call(sidecallv1.Verdict_VERDICT_HELD, sidecallv1.ExecutionState_EXECUTION_STATE_HELD, func(f *sidecallv1.FoundExecution) { f.Execution.Approval = by }),
+			[]string{"allowed    2026-11-26T03:00:00Z by ada (root): it is in the ledger"},
+			[]string{"decide"},
+		},
+		"forgotten": {
+			call(sidecallv1.Verdict_VERDICT_FORGOTTEN, 0, func(f *sidecallv1.FoundExecution) { f.Execution, f.Details = nil, nil }),
+			[]string{"FORGOTTEN  (tool unknown)\n", "again      Do that."}, []string{"attempts", "sent"},
+		},
+	} {
+		var out strings.Builder
+		if err := (&foundText{out: &out}).write([]*sidecallv1.FoundExecution{c.call}); err != nil {
+			t.Fatal(err)
+		}
+		for _, want := range c.has {
+			if !strings.Contains(out.String(), want) {
+				t.Errorf("%s lacks %q:\n%s", name, want, &out)
+			}
+		}
+		for _, not := range c.less {
+			if strings.Contains(out.String(), not) {
+				t.Errorf("%s has %q:\n%s", name, not, &out)
+			}
+		}
+	}
+}
+
+// A search that cannot be made says so before the sidecar is asked.
+func TestWrongSearches(t *testing.T) {
+	for text, want := range map[string]string{
+		"find":                           "which call?",
+		"find A-77":                      "want KEY=VALUE",
+		"find =A-77":                     "want KEY=VALUE",
+		"find order_id=":                 "want KEY=VALUE",
+		"find order_id=1 two=2":          "found by one argument",
+		"find --label user":              "want NAME=VALUE",
+		"find order_id=1 --limit -1":     "must not be negative",
+		"find order_id=1 --since before": "want how long ago",
+	} {
+		root := newRoot()
+		root.SetArgs(strings.Fields(text))
+		if err := root.Execute(); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v, want %q", text, err, want)
+		}
+	}
+}
