@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -134,7 +135,10 @@ func appended(t *testing.T, s *Service, v vector) []string {
 
 // hearing is a tool that tells what it is called with.
 func hearing(heard *[]backend.Invocation) *calltest.Backend {
+	var mu sync.Mutex // the calls of a message run at the same time
 	return &calltest.Backend{Do: func(_ context.Context, one backend.Invocation) (backend.Reply, *tool.Failure) {
+		mu.Lock()
+		defer mu.Unlock()
 		*heard = append(*heard, one)
 		return backend.Reply{Text: []byte("ok")}, nil
 	}}

@@ -79,7 +79,7 @@ func TestDidTheRefundRun(t *testing.T) {
 			if code != 1 || !strings.Contains(out, "RAN  refund") || !strings.Contains(out, "UNKNOWN  charge") || !strings.Contains(out, `"card":"(redacted)"`) || strings.Contains(out, "4111") {
 				t.Errorf("exit code %d:\n%s", code, out)
 			}
-			code, _, said := harness.CLI(t, "find", "order_id=A-99", "--addr", s.Operator)
+			code, said, _ := harness.CLI(t, "find", "order_id=A-99", "--addr", s.Operator)
 			if code != 1 || !strings.Contains(said, "NEVER SEEN: no call was claimed with this since") {
 				t.Errorf("of what never was: exit code %d:\n%s", code, said)
 			}
