@@ -14,8 +14,9 @@ import (
 // value, so that no value stands in an index.
 type Term [16]byte
 
-// MaxTerms is how many terms a call may be found by.
-const MaxTerms = 32
+// MaxTerms is how many terms a call may be found by: its id, its conversation, 16 labels and 20
+// values of each of 4 arguments.
+const MaxTerms = 98
 
 // Bounds of a page of Find.
 const (

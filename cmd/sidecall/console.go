@@ -79,7 +79,7 @@ func serveConsole(cmd *cobra.Command, pages *console.Console, listen string) err
 	}()
 	stop := context.AfterFunc(ctx, func() { _ = web.Close() }) // whoever has asked for the end waits for no page
 	defer stop()
-	fmt.Fprintf(cmd.OutOrStdout(), "http://%s/?token=%s\n", listener.Addr(), pages.Token())
+	fmt.Fprintf(cmd.OutOrStdout(), "http://%s%s\n", listener.Addr(), pages.Entry())
 	err = web.Serve(listener)
 	cancel()
 	<-sampled

@@ -82,9 +82,9 @@ func searched(tenant string, req *sidecallv1.FindExecutionsRequest) (dedupe.Term
 		return dedupe.TermOf(tenant, byArgument, req.GetKey(), req.GetValue()), nil
 	case req.GetLabel() != "":
 		return dedupe.TermOf(tenant, byLabel, req.GetLabel(), req.GetLabelValue()), nil
-	case req.GetToolUseId() != "":
+	case req.GetToolUseId() != "" && req.GetConversationId() == "":
 		return dedupe.TermOf(tenant, byID, "", req.GetToolUseId()), nil
-	case req.GetConversationId() != "":
+	case req.GetConversationId() != "": // also of an id, which every conversation may have
 		return ConversationTerm(tenant, req.GetConversationId()), nil
 	}
 	return dedupe.Term{}, fault(Invalid, "key: nothing is named that calls could be found by: set key and value, label and label_value, tool_use_id or conversation_id")
@@ -110,6 +110,9 @@ type finding struct {
 func (f *finding) take(ctx context.Context, calls []dedupe.Listed) error {
 	for _, listed := range calls {
 		if conversation := f.req.GetConversationId(); conversation != "" && conversation != listed.Key.Conversation {
+			continue
+		}
+		if id := f.req.GetToolUseId(); id != "" && id != listed.Key.ID {
 			continue
 		}
 		if name := f.req.GetToolName(); name != "" && name != listed.Record.Tool && listed.Record.State != dedupe.Absent {

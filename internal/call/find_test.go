@@ -167,6 +167,52 @@ func TestFoundBy(t *testing.T) {
 	}
 }
 
+// An id that every conversation has is found in each of them, on the first page.
+func TestAnIdOfManyConversationsIsFoundInOne(t *testing.T) {
+	s := calltest.New(t, calltest.NewRoute(t, "refund", tool.NonIdempotent, calltest.Answers("ok")))
+	for i := range 2_100 {
+		req := order("call_0", "refund", "A-1")
+		req.ConversationId = fmt.Sprint("c", i)
+		s.Call(req)
+	}
+	found := find(t, s, &sidecallv1.FindExecutionsRequest{ToolUseId: "call_0", ConversationId: "c0"}).GetExecutions()
+	if len(found) != 1 || found[0].GetConversationId() != "c0" {
+		t.Errorf("found %v", found)
+	}
+}
+
+// A call is found by each of its arguments and labels, however many it has of them.
+func TestACallIsFoundByAllThatItHas(t *testing.T) {
+	s := calltest.New(t, calltest.NewRoute(t, "refund", tool.NonIdempotent, calltest.Answers("ok"), func(r *catalog.Route) { r.Tool.InputSchema = json.RawMessage(`{"type":"object"}`) }))
+	route, _ := s.Catalog.Snapshot().Lookup("refund")
+	var err error
+	if route.Search, err = failures.NewTargeting([]string{"skus", "more", "order_id"}, nil, nil); err != nil {
+		t.Fatal(err)
+	}
+	req := calltest.Request("toolu_0", "refund")
+	req.Labels = map[string]string{}
+	for i := range 16 {
+		req.Labels[fmt.Sprint("label-", i)] = "x"
+	}
+	skus := make([]string, 20)
+	for i := range skus {
+		skus[i] = fmt.Sprintf("sku-%d", i)
+	}
+	listed, err := json.Marshal(skus)
+	if err != nil {
+		t.Fatal(err)
+	}
+	req.ArgumentsJson = fmt.Sprintf(`{"order_id":"A-77","skus":%s,"more":[1,2,3,4,5,6,7,8,9,10,11,12,13,14,15,16,17,18,19,20]}`, listed)
+	if res := s.Call(req); res.GetIsError() {
+		t.Fatal(res)
+	}
+	for _, by := range []*sidecallv1.FindExecutionsRequest{byOrderID("A-77"), {Key: "skus", Value: "sku-19"}, {Label: "label-9", LabelValue: "x"}} {
+		if found := find(t, s, by).GetExecutions(); len(found) != 1 {
+			t.Errorf("%v: found %v", by, found)
+		}
+	}
+}
+
 func TestWrongSearches(t *testing.T) {
 	s := calltest.New(t)
 	for _, c := range []struct {

@@ -53,8 +53,9 @@ const (
 	perAttempt = 10 * time.Second
 )
 
-// patience is how a webhook is asked again: for an hour or so.
-var patience = retry.Policy{MaxAttempts: 12, Base: time.Second, Multiplier: 2, Max: 10 * time.Minute}
+// patience is how a webhook is asked again: for an hour or so, as each wait is half its ceiling
+// on average.
+var patience = retry.Policy{MaxAttempts: 24, Base: time.Second, Multiplier: 2, Max: 10 * time.Minute}
 
 // Options are where to, and what.
 type Options struct {

@@ -118,7 +118,7 @@ func TestAWebhookThatDoesNotTakeIt(t *testing.T) {
 			}
 			return http.StatusOK, nil
 		}, 4, 1, ""},
-		"away for good": {func(int, *http.Request, []byte) (int, error) { return 0, errors.New("refused") }, 12, 0, "refused"},
+		"away for good": {func(int, *http.Request, []byte) (int, error) { return 0, errors.New("refused") }, 24, 0, "refused"},
 		"says no":       {func(int, *http.Request, []byte) (int, error) { return http.StatusUnauthorized, nil }, 1, 0, "401"},
 		"leads away":    {func(int, *http.Request, []byte) (int, error) { return http.StatusFound, nil }, 1, 0, "302"},
 	} {
@@ -139,6 +139,22 @@ func TestAWebhookThatDoesNotTakeIt(t *testing.T) {
 			})
 		})
 	}
+}
+
+// Half an hour without the webhook loses nothing, whatever the waits are drawn as.
+func TestAWebhookThatIsAwayForHalfAnHour(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		attempts, back := 0, time.Now().Add(28*time.Minute)
+		away := hook(func(int, *http.Request, []byte) (int, error) {
+			if time.Now().Before(back) {
+				return 0, errors.New("refused")
+			}
+			return http.StatusOK, nil
+		})
+		if n := tell(t, notify.Options{URL: "http://hook", Secret: []byte("s"), Kinds: []notify.Kind{notify.Unknown}, Client: away.client(&attempts)}, lost("a")); n.Sent.Load() != 1 {
+			t.Errorf("not sent, after %d attempts", attempts)
+		}
+	})
 }
 
 // No call waits for a webhook: what is too much is dropped, and counted.

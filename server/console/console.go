@@ -16,6 +16,7 @@ import (
 	"html/template"
 	"io/fs"
 	"net/http"
+	"strings"
 	"time"
 
 	"google.golang.org/grpc/codes"
@@ -42,6 +43,7 @@ type Options struct {
 type Console struct {
 	options Options
 	token   string
+	place   string // where all pages are: what is served at another port of the host gets no cookie of them
 	pages   map[string]*template.Template
 	samples samples
 	watch   watchers
@@ -52,7 +54,7 @@ const cookie = "sidecall_console"
 
 // New returns a console with a token that nobody can guess.
 func New(options Options) (*Console, error) {
-	c := &Console{options: options, token: rand.Text(), pages: map[string]*template.Template{}}
+	c := &Console{options: options, token: rand.Text(), place: "/" + rand.Text() + "/", pages: map[string]*template.Template{}}
 	for _, name := range []string{"home", "found", "call", "conversation", "tools", "failed"} {
 		page, err := template.New("layout.html").Funcs(functions).ParseFS(files, "pages/layout.html", "pages/"+name+".html", "pages/parts.html")
 		if err != nil {
@@ -63,8 +65,8 @@ func New(options Options) (*Console, error) {
 	return c, nil
 }
 
-// Token is what a browser has to bring once, as in /?token=…
-func (c *Console) Token() string { return c.token }
+// Entry is the path that a browser has to ask for first.
+func (c *Console) Entry() string { return c.place + "?token=" + c.token }
 
 // policy lets a page load what comes from here, and nothing else; nobody may frame it.
 const policy = "default-src 'none'; style-src 'self'; script-src 'self'; connect-src 'self'; img-src 'self' data:; form-action 'self'; frame-ancestors 'none'; base-uri 'none'"
@@ -88,7 +90,7 @@ func (c *Console) Handler() (http.Handler, error) {
 	mux.HandleFunc("POST /resolve", c.resolve)
 	mux.HandleFunc("POST /verify", c.verify)
 	mux.HandleFunc("POST /decide", c.decide)
-	return server.OnlyHosts(headers(http.NewCrossOriginProtection().Handler(c.known(mux)))), nil
+	return server.OnlyHosts(headers(http.NewCrossOriginProtection().Handler(c.known(http.StripPrefix(strings.TrimSuffix(c.place, "/"), mux))))), nil
 }
 
 func headers(next http.Handler) http.Handler {
@@ -102,12 +104,13 @@ func headers(next http.Handler) http.Handler {
 	})
 }
 
-// known lets in who has the token: in the address once, and then in a cookie.
+// known lets in who has the token: in the address once, and then in a cookie. A browser sends
+// that to every port of the host, where others may serve something, but to no other path.
 func (c *Console) known(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
 		if given := req.URL.Query().Get("token"); req.Method == http.MethodGet && c.is(given) {
-			http.SetCookie(w, &http.Cookie{Name: cookie, Value: c.token, Path: "/", HttpOnly: true, SameSite: http.SameSiteStrictMode}) //nolint:gosec // it is served on loopback, where there is no https
-			http.Redirect(w, req, "/", http.StatusSeeOther)
+			http.SetCookie(w, &http.Cookie{Name: cookie, Value: c.token, Path: c.place, HttpOnly: true, SameSite: http.SameSiteStrictMode}) //nolint:gosec // it is served on loopback, where there is no https
+			lead(w, c.place)
 			return
 		}
 		if kept, err := req.Cookie(cookie); err != nil || !c.is(kept.Value) {
@@ -116,6 +119,12 @@ func (c *Console) known(next http.Handler) http.Handler {
 		}
 		next.ServeHTTP(w, req)
 	})
+}
+
+// lead sends a browser to another page, by its way from this one.
+func lead(w http.ResponseWriter, to string) {
+	w.Header().Set("Location", to)
+	w.WriteHeader(http.StatusSeeOther)
 }
 
 func (c *Console) is(token string) bool {

@@ -5,6 +5,8 @@ import (
 	"html/template"
 	"strings"
 	"time"
+	"unicode"
+	"unicode/utf16"
 
 	"google.golang.org/protobuf/types/known/durationpb"
 	"google.golang.org/protobuf/types/known/timestamppb"
@@ -18,6 +20,7 @@ var functions = template.FuncMap{
 	"percent": func(share float64) string { return fmt.Sprintf("%.0f %%", 100*share) },
 	"number":  func(n float64) string { return strings.TrimSuffix(fmt.Sprintf("%.1f", n), ".0") },
 	"took":    took,
+	"plain":   plain,
 	"of":      of,
 	"class":   func(v sidecallv1.Verdict) string { return strings.ToLower(strings.TrimPrefix(v.String(), "VERDICT_")) },
 }
@@ -76,4 +79,22 @@ func of(value fmt.Stringer) string {
 		}
 	}
 	return value.String()
+}
+
+// plain is a JSON text with what cannot be seen, or turns what is seen around, as JSON escapes it:
+// what a person allows is what stands there.
+func plain(text string) string {
+	var b strings.Builder
+	for _, r := range text {
+		switch {
+		case unicode.IsPrint(r):
+			b.WriteRune(r)
+		case r > 0xffff:
+			high, low := utf16.EncodeRune(r)
+			fmt.Fprintf(&b, `\u%04x\u%04x`, high, low)
+		default:
+			fmt.Fprintf(&b, `\u%04x`, r)
+		}
+	}
+	return b.String()
 }

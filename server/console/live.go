@@ -1,6 +1,7 @@
 package console
 
 import (
+	"context"
 	"fmt"
 	"hash/fnv"
 	"net/http"
@@ -23,6 +24,10 @@ const (
 type watchers struct {
 	mu sync.Mutex
 	n  int
+
+	look  sync.Mutex // held while somebody looks
+	at    time.Time  // when that was
+	state uint64     // what was seen
 }
 
 func (w *watchers) enter() bool {
@@ -73,10 +78,20 @@ func (c *Console) live(w http.ResponseWriter, req *http.Request) {
 	}
 }
 
-// state stands for what the pages show now; 0 where the sidecar does not say.
+// state stands for what the pages show now, of whichever tenant; 0 where the sidecar does not
+// say. Pages that ask at about the same time are told the same.
 func (c *Console) state(req *http.Request) uint64 {
-	ctx, cancel := asking(req)
-	defer cancel()
+	c.watch.look.Lock()
+	defer c.watch.look.Unlock()
+	if time.Since(c.watch.at) > liveEvery/2 {
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(req.Context()), askTimeout)
+		defer cancel()
+		c.watch.state, c.watch.at = c.lookNow(ctx), time.Now()
+	}
+	return c.watch.state
+}
+
+func (c *Console) lookNow(ctx context.Context) uint64 {
 	unknown, err := c.options.Operator.ListUnknown(ctx, &sidecallv1.ListUnknownRequest{PageSize: listed})
 	if err != nil {
 		return 0

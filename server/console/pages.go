@@ -23,15 +23,40 @@ type homePage struct {
 	Ailing      []*sidecallv1.ToolOverview
 }
 
+// mostPages is how many pages of a listing are asked for, of which few calls may be what it lists.
+const mostPages = 100
+
+// first are the first calls of a listing; more says that there may be others.
+func first[T any](ask func(token string, size int32) (some []T, next string, err error)) (found []T, more bool, err error) {
+	token := ""
+	for range mostPages {
+		some, next, err := ask(token, int32(listed-len(found)))
+		if err != nil {
+			return nil, false, err
+		}
+		found, token = append(found, some...), next
+		if token == "" || len(found) == listed {
+			break
+		}
+	}
+	return found, token != "", nil
+}
+
 func (c *Console) home(w http.ResponseWriter, req *http.Request) {
 	ctx, cancel := asking(req)
 	defer cancel()
-	unknown, err := c.options.Operator.ListUnknown(ctx, &sidecallv1.ListUnknownRequest{PageSize: listed})
+	unknown, moreUnknown, err := first(func(token string, size int32) ([]*sidecallv1.UnknownExecution, string, error) {
+		res, err := c.options.Operator.ListUnknown(ctx, &sidecallv1.ListUnknownRequest{PageSize: size, PageToken: token})
+		return res.GetExecutions(), res.GetNextPageToken(), err
+	})
 	if err != nil {
 		c.fail(w, req, err)
 		return
 	}
-	held, err := c.options.Operator.ListHeld(ctx, &sidecallv1.ListHeldRequest{PageSize: listed})
+	held, moreHeld, err := first(func(token string, size int32) ([]*sidecallv1.HeldExecution, string, error) {
+		res, err := c.options.Operator.ListHeld(ctx, &sidecallv1.ListHeldRequest{PageSize: size, PageToken: token})
+		return res.GetExecutions(), res.GetNextPageToken(), err
+	})
 	if err != nil {
 		c.fail(w, req, err)
 		return
@@ -42,8 +67,7 @@ func (c *Console) home(w http.ResponseWriter, req *http.Request) {
 		return
 	}
 	body := homePage{
-		Held: held.GetExecutions(), MoreHeld: held.GetNextPageToken() != "",
-		Unknown: unknown.GetExecutions(), MoreUnknown: unknown.GetNextPageToken() != "",
+		Held: held, MoreHeld: moreHeld, Unknown: unknown, MoreUnknown: moreUnknown,
 		Numbers: overview.GetNumbers(), Plots: c.samples.plots(overview.GetNumbers()),
 	}
 	for _, tool := range overview.GetTools() {
@@ -96,11 +120,11 @@ func (c *Console) find(w http.ResponseWriter, req *http.Request) {
 		}
 	}
 	if res == nil {
-		http.Redirect(w, req, "/", http.StatusSeeOther)
+		lead(w, "./")
 		return
 	}
-	if calls := res.GetExecutions(); len(calls) == 1 {
-		http.Redirect(w, req, callURL(calls[0].GetTenant(), calls[0].GetConversationId(), calls[0].GetTurnId(), calls[0].GetToolUseId()), http.StatusSeeOther)
+	if calls := res.GetExecutions(); len(calls) == 1 && res.GetNextPageToken() == "" {
+		lead(w, callURL(calls[0].GetTenant(), calls[0].GetConversationId(), calls[0].GetTurnId(), calls[0].GetToolUseId()))
 		return
 	}
 	c.show(w, req, http.StatusOK, "found", "Found", foundPage{
@@ -155,21 +179,25 @@ type callPage struct {
 func (c *Console) call(w http.ResponseWriter, req *http.Request) {
 	ctx, cancel := asking(req)
 	defer cancel()
-	found, err := c.options.Operator.FindExecutions(ctx, &sidecallv1.FindExecutionsRequest{
-		ToolUseId: req.FormValue("id"), ConversationId: req.FormValue("conversation"), PageSize: 1000,
-	})
-	if err != nil {
-		c.fail(w, req, err)
-		return
-	}
-	for _, one := range found.GetExecutions() {
-		if one.GetTurnId() == req.FormValue("turn") && one.GetConversationId() == req.FormValue("conversation") {
-			c.show(w, req, http.StatusOK, "call", one.GetExecution().GetToolName(), callPage{one, req.FormValue("said")})
+	asked := &sidecallv1.FindExecutionsRequest{ToolUseId: req.FormValue("id"), ConversationId: req.FormValue("conversation"), PageSize: 1000}
+	for {
+		found, err := c.options.Operator.FindExecutions(ctx, asked)
+		if err != nil {
+			c.fail(w, req, err)
+			return
+		}
+		for _, one := range found.GetExecutions() {
+			if one.GetTurnId() == req.FormValue("turn") && one.GetConversationId() == asked.GetConversationId() {
+				c.show(w, req, http.StatusOK, "call", one.GetExecution().GetToolName(), callPage{one, req.FormValue("said")})
+				return
+			}
+		}
+		if asked.PageToken = found.GetNextPageToken(); asked.GetPageToken() == "" {
+			c.show(w, req, http.StatusNotFound, "failed", "Never seen",
+				fmt.Sprintf("No call of this id was claimed since %s. One that was refused before it was claimed leaves no record.", instant(found.GetRememberedSince())))
 			return
 		}
 	}
-	c.show(w, req, http.StatusNotFound, "failed", "Never seen",
-		fmt.Sprintf("No call of this id was claimed since %s. One that was refused before it was claimed leaves no record.", instant(found.GetRememberedSince())))
 }
 
 // conversation shows a conversation as it went.
@@ -225,19 +253,19 @@ func (c *Console) decide(w http.ResponseWriter, req *http.Request) {
 	said(w, req, text)
 }
 
-// callURL is the page of a call.
+// callURL is the way to the page of a call, from any page.
 func callURL(tenant, conversation, turn, id string) string {
 	q := url.Values{"conversation": {conversation}, "turn": {turn}, "id": {id}}
 	if tenant != "" {
 		q.Set("tenant", tenant)
 	}
-	return "/call?" + q.Encode()
+	return "call?" + q.Encode()
 }
 
 // said leads back to the page of the call, which tells what came of a request.
 func said(w http.ResponseWriter, req *http.Request, text string) {
 	at := callURL(req.FormValue("tenant"), req.FormValue("conversation"), req.FormValue("turn"), req.FormValue("id"))
-	http.Redirect(w, req, at+"&said="+url.QueryEscape(text), http.StatusSeeOther)
+	lead(w, at+"&said="+url.QueryEscape(text))
 }
 
 func (c *Console) resolve(w http.ResponseWriter, req *http.Request) {

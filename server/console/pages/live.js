@@ -1,6 +1,6 @@
 // Follows what changes: the main part of the page is fetched anew, unless somebody is writing in it.
 "use strict";
-const source = new EventSource("/live" + location.search);
+const source = new EventSource("live" + location.search);
 source.addEventListener("changed", async () => {
   const main = document.getElementById("main");
   if (main.contains(document.activeElement) && document.activeElement !== main) return;
