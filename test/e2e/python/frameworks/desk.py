@@ -59,7 +59,7 @@ class DeskTest(unittest.TestCase):
 
     #: Further backends of the sidecar, and what is said of its tools besides.
     backends: ClassVar[dict[str, Any]] = {}
-    tools: ClassVar[dict[str, dict[str, Any]]] = {}
+    of_tools: ClassVar[dict[str, dict[str, Any]]] = {}
 
     def setUp(self) -> None:
         directory = tempfile.TemporaryDirectory(prefix="desk-")
@@ -68,7 +68,7 @@ class DeskTest(unittest.TestCase):
         desk = config(self.directory)
         desk["backends"].update(self.backends)
         desk["operator"] = f"unix://{self.directory}/op.sock"
-        for name, said in self.tools.items():
+        for name, said in self.of_tools.items():
             desk["tools"][name].update(said)
         self.s = Sidecall.launch(desk)
         self.addCleanup(self.s.close)

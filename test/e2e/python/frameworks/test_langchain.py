@@ -186,7 +186,7 @@ class HeldTest(DeskTest):
     """A call that waits for a person interrupts the graph, and runs once when it is resumed after
     somebody has allowed it."""
 
-    tools: ClassVar[dict[str, dict[str, Any]]] = {"pay": {"approve_when": "args.cents > 100"}}
+    of_tools: ClassVar[dict[str, dict[str, Any]]] = {"pay": {"approve_when": "args.cents > 100"}}
 
     def test_it_is_paid_once_it_is_allowed(self) -> None:
         for awaits in (False, True):

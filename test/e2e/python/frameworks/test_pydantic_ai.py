@@ -203,7 +203,7 @@ class HeldTest(Runs):
     """A call that waits for a person ends the run with DeferredToolRequests. Whoever approves it there
     has it made again, and it waits again until the sidecar was told to allow it."""
 
-    tools: ClassVar[dict[str, dict[str, Any]]] = {"pay": {"approve_when": "args.cents > 100"}}
+    of_tools: ClassVar[dict[str, dict[str, Any]]] = {"pay": {"approve_when": "args.cents > 100"}}
 
     def test_it_is_paid_once_it_is_allowed(self) -> None:
         for kind in KINDS:
