@@ -46,7 +46,7 @@ func record(t *testing.T, histories int, store dedupe.Store) (refused int, seen 
 func TestClients(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		refused, seen := record(t, 1000, memory.New(memory.Options{}))
+		refused, seen := record(t, 2500, memory.New(memory.Options{})) // some of it is rare
 		if refused > 0 {
 			t.Errorf("%d histories are refused", refused)
 		}
