@@ -182,6 +182,32 @@ func TestArgumentsThatAreReadOtherwiseThanTheyWereAllowed(t *testing.T) {
 	}
 }
 
+// So are those beside a reference.
+func TestArgumentsBesideAReferenceThatAreReadOtherwise(t *testing.T) {
+	r := newReferring(t)
+	refund := func(cents string) *catalog.Route {
+		return calltest.NewRoute(t, "refund", tool.NonIdempotent, calltest.Answers("ok"), asksFirst(t, "always"), func(r *catalog.Route) {
+			r.Tool.InputSchema = []byte(`{"type":"object","properties":{"order_id":{"type":"string"},"cents":` + cents + `},"required":["order_id"]}`)
+		})
+	}
+	s, after := r.Beside(t, refund(`{"type":["integer","null"]}`)), r.Beside(t, refund(`{"type":"integer"}`))
+	req := calltest.Request("toolu_1", "refund")
+	req.ArgumentsJson = fmt.Sprintf(`{"order_id":{"$output_ref":%q,"path":"$.items[0].id"},"cents":null}`, r.ref)
+	if res := s.Call(req); calltest.Code(res) != tool.CodeApprovalRequired {
+		t.Fatal(res)
+	}
+	approve(t, s)
+	if res := after.Call(req); calltest.Code(res) != tool.CodeIDReused {
+		t.Fatalf("%v", res)
+	}
+	if res := s.Call(req); res.GetIsError() || res.GetReplayed() {
+		t.Fatalf("as it was read then: %v", res)
+	}
+	if res := after.Call(req); !res.GetReplayed() {
+		t.Fatalf("once it has run: %v", res)
+	}
+}
+
 // Who has allowed a call has decided that it is no loop.
 func TestWhatWasAllowedIsNoLoop(t *testing.T) {
 	upstream := calltest.Fails(calltest.Always, calltest.NotFound)
