@@ -452,3 +452,18 @@ func TestDecisionsThatCannotBeMade(t *testing.T) {
 	_, err = o.DenyExecution(t.Context(), denial())
 	wantStatus(t, err, codes.FailedPrecondition, "is done already")
 }
+
+// A call that may have run before it was held waits for a person's word all the same.
+func TestWhatIsHeldThoughItMayHaveRun(t *testing.T) {
+	lost := calltest.Fails(calltest.Always, calltest.CutOff)
+	s := calltest.New(t, calltest.NewRoute(t, "refund", tool.Idempotent, lost))
+	s.Call(refund("toolu_1"))
+	after := s.Beside(t, calltest.NewRoute(t, "refund", tool.Idempotent, lost, asksFirst(t, "always")))
+	if res := after.Call(refund("toolu_1")); calltest.Code(res) != tool.CodeApprovalRequired {
+		t.Fatal(res)
+	}
+	found := find(t, after, &sidecallv1.FindExecutionsRequest{ToolUseId: "toolu_1"}).GetExecutions()
+	if len(found) != 1 || found[0].GetVerdict() != sidecallv1.Verdict_VERDICT_UNKNOWN || !strings.Contains(found[0].GetAdvice(), "Allow or deny it") {
+		t.Errorf("found %v", found)
+	}
+}

@@ -230,6 +230,8 @@ func (t *telling) verdict() (verdict sidecallv1.Verdict, explanation, advice str
 			"Sent again with the same ids it gets this result, and does not run. Under another id it would run again."
 	case fate == dedupe.NeverRan && record.State == dedupe.Held:
 		return sidecallv1.Verdict_VERDICT_HELD, t.waits(), t.allow()
+	case record.State == dedupe.Held:
+		return sidecallv1.Verdict_VERDICT_UNKNOWN, "an earlier attempt may have run, and before another one " + t.waits(), t.allow()
 	case fate == dedupe.NeverRan:
 		return sidecallv1.Verdict_VERDICT_NOT_RUN, "nothing of it has had an effect: " + t.ended(), "It is safe to send again with the same ids: then it runs."
 	case fate == dedupe.Repeatable && record.Effect == tool.ReadOnly && t.declared() == tool.ReadOnly:
