@@ -44,9 +44,12 @@ func IndexKeep(retention time.Duration) time.Duration { return min(3*retention, 
 type Search struct {
 	Tenant string
 	Term   Term
-	Since  time.Time // leaves out those that were claimed before; zero for all
-	From   string    // empty, or the Next of the page before
-	Most   int       // calls of the page at the most, 1 to MaxFound
+	// Conversation leaves out the calls of others; empty for all. Those of one lie together: a
+	// store need not look elsewhere.
+	Conversation string
+	Since        time.Time // leaves out those that were claimed before; zero for all
+	From         string    // empty, or the Next of the page before
+	Most         int       // calls of the page at the most, 1 to MaxFound
 }
 
 // Validate reports what a store cannot accept; the error wraps ErrInvalid.

@@ -77,23 +77,41 @@ func worse(breakers ...*breaker.Breaker) string {
 	return state.String()
 }
 
-// seenMetrics are the metrics of an overview, by name.
-type seenMetrics map[string][]*dto.Metric
+// series are metrics by their name.
+type series map[string][]*dto.Metric
+
+// seenMetrics are the metrics of an overview, and those that are of a tool once more, by it: there
+// may be thousands of tools.
+type seenMetrics struct {
+	all    series
+	byTool map[string]series
+}
 
 func readMetrics(from prometheus.Gatherer) (seenMetrics, error) {
-	seen := seenMetrics{}
+	seen := seenMetrics{series{}, map[string]series{}}
 	if from == nil {
 		return seen, nil
 	}
 	families, err := from.Gather()
 	for _, family := range families {
-		seen[family.GetName()] = family.GetMetric()
+		name := family.GetName()
+		seen.all[name] = family.GetMetric()
+		if name != callsMetric && name != durationMetric {
+			continue
+		}
+		for _, m := range family.GetMetric() {
+			of := labels(m)(toolLabel)
+			if seen.byTool[of] == nil {
+				seen.byTool[of] = series{}
+			}
+			seen.byTool[of][name] = append(seen.byTool[of][name], m)
+		}
 	}
 	return seen, err
 }
 
 // sum adds up a counter, of the series that count.
-func (s seenMetrics) sum(name string, counts func(label func(name string) string) bool) (n float64) {
+func (s series) sum(name string, counts func(label func(name string) string) bool) (n float64) {
 	for _, m := range s[name] {
 		if counts(labels(m)) {
 			n += m.GetCounter().GetValue()
@@ -115,7 +133,8 @@ func labels(m *dto.Metric) func(name string) string {
 
 func every(func(string) string) bool { return true }
 
-func (s seenMetrics) numbers() *sidecallv1.LoopNumbers {
+func (m seenMetrics) numbers() *sidecallv1.LoopNumbers {
+	s := m.all
 	prompts := s.histogram(perPromptMetric, every)
 	calls, replays := s.sum(callsMetric, every), s.sum(replaysMetric, every)
 	all := s.sum(recoveriesMetric, every)
@@ -133,11 +152,11 @@ func (s seenMetrics) numbers() *sidecallv1.LoopNumbers {
 }
 
 // tool fills in what the metrics say of a tool.
-func (s seenMetrics) tool(t *sidecallv1.ToolOverview) {
-	its := func(label func(string) string) bool { return label(toolLabel) == t.GetToolName() }
-	t.Calls = int64(s.sum(callsMetric, its))
-	t.Errors = int64(s.sum(callsMetric, func(label func(string) string) bool { return its(label) && label(errorLabel) != "" }))
-	if took := s.histogram(durationMetric, its); took.count > 0 {
+func (m seenMetrics) tool(t *sidecallv1.ToolOverview) {
+	its := m.byTool[t.GetToolName()]
+	t.Calls = int64(its.sum(callsMetric, every))
+	t.Errors = int64(its.sum(callsMetric, func(label func(string) string) bool { return label(errorLabel) != "" }))
+	if took := its.histogram(durationMetric, every); took.count > 0 {
 		t.P50, t.P99 = seconds(took.quantile(0.5)), seconds(took.quantile(0.99))
 	}
 }
@@ -153,7 +172,7 @@ type histogram struct {
 	below  []float64 // how many are not above each bound
 }
 
-func (s seenMetrics) histogram(name string, counts func(label func(name string) string) bool) (h histogram) {
+func (s series) histogram(name string, counts func(label func(name string) string) bool) (h histogram) {
 	for _, m := range s[name] {
 		if !counts(labels(m)) {
 			continue

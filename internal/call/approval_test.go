@@ -182,6 +182,32 @@ func TestArgumentsThatAreReadOtherwiseThanTheyWereAllowed(t *testing.T) {
 	}
 }
 
+// So are those beside a reference.
+func TestArgumentsBesideAReferenceThatAreReadOtherwise(t *testing.T) {
+	r := newReferring(t)
+	refund := func(cents string) *catalog.Route {
+		return calltest.NewRoute(t, "refund", tool.NonIdempotent, calltest.Answers("ok"), asksFirst(t, "always"), func(r *catalog.Route) {
+			r.Tool.InputSchema = []byte(`{"type":"object","properties":{"order_id":{"type":"string"},"cents":` + cents + `},"required":["order_id"]}`)
+		})
+	}
+	s, after := r.Beside(t, refund(`{"type":["integer","null"]}`)), r.Beside(t, refund(`{"type":"integer"}`))
+	req := calltest.Request("toolu_1", "refund")
+	req.ArgumentsJson = fmt.Sprintf(`{"order_id":{"$output_ref":%q,"path":"$.items[0].id"},"cents":null}`, r.ref)
+	if res := s.Call(req); calltest.Code(res) != tool.CodeApprovalRequired {
+		t.Fatal(res)
+	}
+	approve(t, s)
+	if res := after.Call(req); calltest.Code(res) != tool.CodeIDReused {
+		t.Fatalf("%v", res)
+	}
+	if res := s.Call(req); res.GetIsError() || res.GetReplayed() {
+		t.Fatalf("as it was read then: %v", res)
+	}
+	if res := after.Call(req); !res.GetReplayed() {
+		t.Fatalf("once it has run: %v", res)
+	}
+}
+
 // Who has allowed a call has decided that it is no loop.
 func TestWhatWasAllowedIsNoLoop(t *testing.T) {
 	upstream := calltest.Fails(calltest.Always, calltest.NotFound)
@@ -425,4 +451,19 @@ func TestDecisionsThatCannotBeMade(t *testing.T) {
 	s.Call(refund("toolu_1"))
 	_, err = o.DenyExecution(t.Context(), denial())
 	wantStatus(t, err, codes.FailedPrecondition, "is done already")
+}
+
+// A call that may have run before it was held waits for a person's word all the same.
+func TestWhatIsHeldThoughItMayHaveRun(t *testing.T) {
+	lost := calltest.Fails(calltest.Always, calltest.CutOff)
+	s := calltest.New(t, calltest.NewRoute(t, "refund", tool.Idempotent, lost))
+	s.Call(refund("toolu_1"))
+	after := s.Beside(t, calltest.NewRoute(t, "refund", tool.Idempotent, lost, asksFirst(t, "always")))
+	if res := after.Call(refund("toolu_1")); calltest.Code(res) != tool.CodeApprovalRequired {
+		t.Fatal(res)
+	}
+	found := find(t, after, &sidecallv1.FindExecutionsRequest{ToolUseId: "toolu_1"}).GetExecutions()
+	if len(found) != 1 || found[0].GetVerdict() != sidecallv1.Verdict_VERDICT_UNKNOWN || !strings.Contains(found[0].GetAdvice(), "Allow or deny it") {
+		t.Errorf("found %v", found)
+	}
 }

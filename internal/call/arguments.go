@@ -55,7 +55,7 @@ func (c *call) validate(ctx context.Context) *answer {
 	}
 	c.args.canonical, c.args.fingerprint = canonical, schema.Fingerprint(c.route.Tool.Name, canonical)
 	if c.args.refs != nil {
-		c.args.fingerprint = c.args.refs.fingerprint(c.route.Tool.Name)
+		c.args.fingerprint = c.args.refs.fingerprint(c.route.Tool.Name, c.args.values)
 	}
 	return c.identify()
 }

@@ -22,7 +22,7 @@ const recordsAtOnce = 100
 // CallsOf returns what is recorded of the calls of a conversation, the latest of them where
 // there are more than maxConversationCalls. Its errors are Faults, or that of ctx.
 func (e Records) CallsOf(ctx context.Context, tenant, conversation string) (all []timeline.Record, more bool, err error) {
-	search := dedupe.Search{Tenant: tenant, Term: ConversationTerm(tenant, conversation), Most: recordsAtOnce}
+	search := dedupe.Search{Tenant: tenant, Term: ConversationTerm(tenant, conversation), Conversation: conversation, Most: recordsAtOnce}
 	for {
 		page, err := e.Dedupe.Find(ctx, search)
 		if err != nil {

@@ -39,7 +39,7 @@ func (e Records) Find(ctx context.Context, tenant string, req *sidecallv1.FindEx
 	case size < 1 || size > dedupe.MaxFound:
 		return nil, fault(Invalid, "page_size: %d, must be 1 to %d, or 0 for %d", size, dedupe.MaxFound, defaultFound)
 	}
-	search := dedupe.Search{Tenant: tenant, Term: term, From: req.GetPageToken()}
+	search := dedupe.Search{Tenant: tenant, Term: term, Conversation: req.GetConversationId(), From: req.GetPageToken()}
 	if req.GetSince() != nil {
 		search.Since = req.GetSince().AsTime()
 	}
@@ -230,6 +230,8 @@ func (t *telling) verdict() (verdict sidecallv1.Verdict, explanation, advice str
 			"Sent again with the same ids it gets this result, and does not run. Under another id it would run again."
 	case fate == dedupe.NeverRan && record.State == dedupe.Held:
 		return sidecallv1.Verdict_VERDICT_HELD, t.waits(), t.allow()
+	case record.State == dedupe.Held:
+		return sidecallv1.Verdict_VERDICT_UNKNOWN, "an earlier attempt may have run, and before another one " + t.waits(), t.allow()
 	case fate == dedupe.NeverRan:
 		return sidecallv1.Verdict_VERDICT_NOT_RUN, "nothing of it has had an effect: " + t.ended(), "It is safe to send again with the same ids: then it runs."
 	case fate == dedupe.Repeatable && record.Effect == tool.ReadOnly && t.declared() == tool.ReadOnly:

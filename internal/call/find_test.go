@@ -295,6 +295,13 @@ func TestACallIsLookedUpInAnotherTurn(t *testing.T) {
 	s.Call(calltest.Request("toolu_1", "refund"))
 	_, err := service(s).GetExecution(t.Context(), &sidecallv1.GetExecutionRequest{ConversationId: "c1", ToolUseId: "toolu_1"})
 	wantStatus(t, err, codes.NotFound, `turn_id "t1"`, "is done")
+	for i := range 2 * 20 { // an id that others have too, later
+		req := calltest.Request("toolu_1", "refund")
+		req.ConversationId = fmt.Sprint("another ", i)
+		s.Call(req)
+	}
+	_, err = service(s).GetExecution(t.Context(), &sidecallv1.GetExecutionRequest{ConversationId: "c1", ToolUseId: "toolu_1"})
+	wantStatus(t, err, codes.NotFound, `turn_id "t1"`, "is done")
 	_, err = service(s).GetExecution(t.Context(), &sidecallv1.GetExecutionRequest{ConversationId: "c2", ToolUseId: "toolu_1"})
 	wantStatus(t, err, codes.NotFound, "never started here")
 }

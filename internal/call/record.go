@@ -100,17 +100,29 @@ func unreadable(listed dedupe.Listed) *sidecallv1.UnknownExecution {
 	}
 }
 
+// maxOtherTurns is how many calls of a conversation, the latest, are looked through for an id.
+const maxOtherTurns = 200
+
 // neverStarted says that there is no record of a call; where one of its conversation has the id in
 // another turn, it names that.
 func (e Records) neverStarted(ctx context.Context, key tool.CallID) error {
-	page, err := e.Dedupe.Find(ctx, dedupe.Search{Tenant: key.Tenant, Term: dedupe.TermOf(key.Tenant, byID, "", key.ID), Most: foundAtOnce})
-	if err != nil {
-		return notLookedUp(ctx, err)
+	search := dedupe.Search{Tenant: key.Tenant, Term: ConversationTerm(key.Tenant, key.Conversation), Conversation: key.Conversation, Most: foundAtOnce}
+	if key.Conversation == "" {
+		search.Term = dedupe.TermOf(key.Tenant, byID, "", key.ID)
 	}
-	for _, other := range page.Calls {
-		if other.Key.Conversation == key.Conversation && other.Record.State != dedupe.Absent {
-			return fault(NotFound, "no record of tool_use_id %s with turn_id %s; there is one with turn_id %s, which is %s: send that turn_id",
-				tool.Quote(key.ID), tool.Quote(key.Turn), tool.Quote(other.Key.Turn), other.Record.State)
+	for range maxOtherTurns / foundAtOnce {
+		page, err := e.Dedupe.Find(ctx, search)
+		if err != nil {
+			return notLookedUp(ctx, err)
+		}
+		for _, other := range page.Calls {
+			if other.Key.ID == key.ID && other.Key.Conversation == key.Conversation && other.Record.State != dedupe.Absent {
+				return fault(NotFound, "no record of tool_use_id %s with turn_id %s; there is one with turn_id %s, which is %s: send that turn_id",
+					tool.Quote(key.ID), tool.Quote(key.Turn), tool.Quote(other.Key.Turn), other.Record.State)
+			}
+		}
+		if search.From = page.Next; page.Next == "" {
+			break
 		}
 	}
 	return neverStarted(key)

@@ -19,9 +19,9 @@ import (
 //	{"order_id": {"$output_ref": "out_…", "path": "$.items[0].id"}}
 //
 // What identifies such a call (its fingerprint, the loop guard, what is told of it) is
-// what the model wrote, so that a call that is sent again is known when its output has
-// expired. What it does (the schema, the backend, the effect key, a look) goes by what
-// the reference brings.
+// what the model wrote, with what its schema makes of the rest, so that a call that is
+// sent again is known when its output has expired. What it does (the schema, the backend,
+// the effect key, a look) goes by what the reference brings.
 
 const (
 	refMember  = "$output_ref"
@@ -66,9 +66,15 @@ func (r *references) size() int {
 	return r.bytes
 }
 
-// fingerprint is that of the call.
-func (r *references) fingerprint(toolName string) [32]byte {
-	canonical, err := schema.Canonical(r.sent)
+// fingerprint is that of the call with arguments as its schema has read them, but for what the
+// references bring.
+func (r *references) fingerprint(toolName string, checked map[string]any) [32]byte {
+	var read any = checked
+	for i := range r.all {
+		at := r.all[i].at
+		read = withAt(read, at, valueAt(r.sent, at))
+	}
+	canonical, err := schema.Canonical(read)
 	if err != nil { // with what it stands for it is no shorter, and was written already
 		return schema.Fingerprint(toolName, nil)
 	}
@@ -117,6 +123,26 @@ func valueAt(v any, way []string) any {
 			if i, err := strconv.Atoi(token); err == nil && i >= 0 && i < len(parent) {
 				v = parent[i]
 			}
+		}
+	}
+	return v
+}
+
+// withAt is v with another value at the end of a way, as far as that is there. v is not changed.
+func withAt(v any, way []string, value any) any {
+	if len(way) == 0 {
+		return value
+	}
+	switch parent := v.(type) {
+	case map[string]any:
+		out := maps.Clone(parent)
+		out[way[0]] = withAt(parent[way[0]], way[1:], value)
+		return out
+	case []any:
+		if i, err := strconv.Atoi(way[0]); err == nil && i >= 0 && i < len(parent) {
+			out := slices.Clone(parent)
+			out[i] = withAt(parent[i], way[1:], value)
+			return out
 		}
 	}
 	return v

@@ -68,7 +68,7 @@ type effectQuery struct {
 
 // effects lists what has happened in a conversation, the latest first, and where the list goes on.
 func (e Records) effects(ctx context.Context, h effectQuery) (effects []*sidecallv1.CommittedEffect, next string, err error) {
-	search := dedupe.Search{Tenant: h.tenant, Term: ConversationTerm(h.tenant, h.conversation), Since: h.since, From: h.from, Most: foundAtOnce}
+	search := dedupe.Search{Tenant: h.tenant, Term: ConversationTerm(h.tenant, h.conversation), Conversation: h.conversation, Since: h.since, From: h.from, Most: foundAtOnce}
 	for range maxSearched / foundAtOnce {
 		page, err := e.Dedupe.Find(ctx, search)
 		if err != nil {
@@ -188,7 +188,7 @@ func (e Records) nothingToUndo(ctx context.Context, tenant string, req *sidecall
 // unknownConversation says that no call of a conversation is known; nil where there is one, none of
 // which had an effect.
 func (e Records) unknownConversation(ctx context.Context, tenant, conversation string) error {
-	page, err := e.Dedupe.Find(ctx, dedupe.Search{Tenant: tenant, Term: ConversationTerm(tenant, conversation), Most: 1})
+	page, err := e.Dedupe.Find(ctx, dedupe.Search{Tenant: tenant, Term: ConversationTerm(tenant, conversation), Conversation: conversation, Most: 1})
 	switch {
 	case err != nil:
 		return notLookedUp(ctx, err)

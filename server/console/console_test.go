@@ -165,8 +165,9 @@ func TestTheFirstPageDoesNotSayOfWhatItHasNotLookedAtThatThereIsNothing(t *testi
 func TestWhatADecisionIsAbout(t *testing.T) {
 	o := &operator{find: func(*sidecallv1.FindExecutionsRequest) *sidecallv1.FindExecutionsResponse {
 		return &sidecallv1.FindExecutionsResponse{Executions: []*sidecallv1.FoundExecution{{
-			ConversationId: "c1", ToolUseId: "a", Verdict: sidecallv1.Verdict_VERDICT_HELD, Execution: &sidecallv1.Execution{ToolName: "refund"},
-			Details: &sidecallv1.CallDetails{ArgumentsJson: "{\"to\":\"\u202eecila\u200b\"", ArgumentsCut: true},
+			ConversationId: "c1", ToolUseId: "a", Verdict: sidecallv1.Verdict_VERDICT_UNKNOWN, // of an earlier attempt
+			Execution: &sidecallv1.Execution{ToolName: "refund", State: sidecallv1.ExecutionState_EXECUTION_STATE_HELD},
+			Details:   &sidecallv1.CallDetails{ArgumentsJson: "{\"to\":\"\u202eecila\u200b\"", ArgumentsCut: true},
 		}}}
 	}}
 	text := pageOf(t, o, callURL("", "c1", "", "a"))
@@ -211,5 +212,23 @@ func TestACookieIsOfOneConsole(t *testing.T) {
 	}
 	if res, err := browser.Get(at + one.place + "tools"); err != nil || res.Body.Close() != nil || res.StatusCode != http.StatusOK {
 		t.Errorf("the first console, after the second: %v, %v", res, err)
+	}
+}
+
+// A record that cannot be read is listed, and looked at, like others.
+func TestARecordThatCannotBeReadIsShown(t *testing.T) {
+	damage := &sidecallv1.ToolError{Code: "INTERNAL", Received: "it has 3 bytes"}
+	o := &operator{
+		unknown: func(*sidecallv1.ListUnknownRequest) *sidecallv1.ListUnknownResponse {
+			return &sidecallv1.ListUnknownResponse{Executions: []*sidecallv1.UnknownExecution{{ConversationId: "c1", ToolUseId: "a", Error: damage, Execution: &sidecallv1.Execution{}}}}
+		},
+		find: func(*sidecallv1.FindExecutionsRequest) *sidecallv1.FindExecutionsResponse {
+			return &sidecallv1.FindExecutionsResponse{Executions: []*sidecallv1.FoundExecution{{ConversationId: "c1", ToolUseId: "a", Verdict: sidecallv1.Verdict_VERDICT_UNKNOWN, Damage: damage}}}
+		},
+	}
+	for path, want := range map[string]string{"": "record cannot be read", callURL("", "c1", "", "a"): "it has 3 bytes"} {
+		if text := pageOf(t, o, path); !strings.Contains(text, want) {
+			t.Errorf("%q says %s", path, text)
+		}
 	}
 }

@@ -60,7 +60,7 @@ func (t *txn) foundAt(at int64, s *dedupe.Search) (call *dedupe.Listed, claimed 
 		return nil, 0, err
 	}
 	key, err := decodeKey(f.key)
-	if err != nil || key.Tenant != s.Tenant || f.expires <= t.ms() || !slices.Contains(v.terms, s.Term) {
+	if err != nil || key.Tenant != s.Tenant || s.Conversation != "" && key.Conversation != s.Conversation || f.expires <= t.ms() || !slices.Contains(v.terms, s.Term) {
 		return nil, v.claimed, err
 	}
 	record, err := t.Call(key)

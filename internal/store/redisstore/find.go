@@ -65,8 +65,9 @@ const (
 // entries are those after one in order, one more than the page has if there are more.
 func (f *finding) entries(ctx context.Context, after entry) (found []entry, err error) {
 	want := f.search.Most + 1
+	only := shardOf(f.search.Tenant, f.search.Conversation)
 	for i := range f.parts {
-		f.parts[i].last = after
+		f.parts[i].last, f.parts[i].all = after, f.search.Conversation != "" && shard(i) != only
 	}
 	for most := fewEntries + 4*want/shards; ; most = want {
 		if err := f.ask(ctx, most); err != nil {
@@ -202,6 +203,9 @@ func (f *finding) call(ctx context.Context, e entry) (call dedupe.Listed, curren
 	key, claimed, err := e.decode(f.search.Tenant)
 	if err != nil {
 		return dedupe.Listed{Err: err}, true, nil //nolint:nilerr // which is listed
+	}
+	if of := f.search.Conversation; of != "" && key.Conversation != of {
+		return call, false, nil
 	}
 	seen, err := f.See(ctx, key)
 	if dedupe.IsCorrupt(err) || errors.Is(err, dedupe.ErrLayout) {

@@ -258,6 +258,23 @@ func foundInPages(s *suite) {
 	s.wantFound("own 2499", "2499")
 }
 
+func foundByConversation(s *suite) {
+	for _, conversation := range []string{"c1", "c2", "c3"} {
+		req := of("of "+conversation, "A-77")
+		req.Key.Conversation = conversation
+		s.wantVerdict(s.admit(req), dedupe.Won)
+	}
+	for conversation, want := range map[string][]string{"c2": {"of c2"}, "c9": nil, "": {"of c1", "of c2", "of c3"}} {
+		search := byTerm("A-77")
+		search.Conversation = conversation
+		got := ids(s.find(search))
+		slices.Sort(got)
+		if diff := cmp.Diff(want, got); diff != "" {
+			s.Errorf("of %q (-want +got):\n%s", conversation, diff)
+		}
+	}
+}
+
 func foundByTenant(s *suite) {
 	for _, tenant := range []string{"acme", "acm", "globex", ""} {
 		req := of("of "+tenant, "A-77")

@@ -91,6 +91,7 @@ var cases = []struct {
 	{"calls are found that were claimed since an instant", foundSince, false},
 	{"many calls are found in pages", foundInPages, true},
 	{"calls are found by their tenant alone", foundByTenant, false},
+	{"calls are found by their conversation alone", foundByConversation, true},
 	{"what was not admitted is found", foundRestored, true},
 	{"calls are found while others are claimed", foundMeanwhile, true},
 	{"settled effects leave receipts", receipts, true},
