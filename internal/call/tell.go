@@ -88,8 +88,8 @@ func (e *Executor) tell(caller context.Context, c *call, res *response) {
 	}()
 	if res.GetReplayed() {
 		e.replays.add(c.Key)
-	} else if res.GetError() != nil && c.route != nil {
-		e.texts.add(c.route.Tool.Name, res.GetError())
+	} else if _, known := c.snapshot.Lookup(c.Tool); known && res.GetError() != nil {
+		e.texts.add(c.Tool, res.GetError())
 	}
 	if c.log.needs != "" {
 		e.Notify.Tell(notify.Event{

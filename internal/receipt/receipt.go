@@ -82,6 +82,9 @@ func Verify(in Input) Report {
 			break
 		}
 	}
+	if n := v.Noted; n != nil && n.Count < v.Count && !v.compared {
+		v.problem("receipt %d was noted, and is not there to be compared, nor is the one after it: nothing shows that these go on from it", n.Count)
+	}
 	v.leftOut()
 	return v.Report
 }
@@ -93,6 +96,8 @@ type verifier struct {
 	last map[Call]bool // the calls of which the last receipt was seen
 	hash string        // of the next line, as the one after it says; empty where that is not known
 	at   time.Time     // when it was written, likewise
+
+	compared bool // with what was noted, which was not the last one
 }
 
 func (v *verifier) problem(format string, args ...any) {
@@ -111,15 +116,28 @@ func (v *verifier) compareNoted() {
 	}
 }
 
+// compareWithNoted compares the receipt that was the last one when that was noted; by the one
+// after it, where it is forgotten.
+func (v *verifier) compareWithNoted(line dedupe.Line) {
+	hash := v.hash
+	if line.Body != "" {
+		hash = line.Hash()
+	}
+	if v.Noted == nil || v.Noted.Count != line.N || line.N == v.Count || hash == "" {
+		return
+	}
+	if v.compared = true; v.Noted.Hash != hash {
+		v.problem("receipt %d has another hash than was noted", line.N)
+	}
+}
+
 // line looks at a receipt; false where those from here down are forgotten.
 func (v *verifier) line(line dedupe.Line) bool {
+	v.compareWithNoted(line)
 	if line.Body == "" {
 		return v.missing(line.N)
 	}
 	v.Checked++
-	if v.Noted != nil && v.Noted.Count == line.N && v.Noted.Hash != line.Hash() && line.N != v.Count {
-		v.problem("receipt %d has another hash than was noted", line.N)
-	}
 	if v.hash != "" && v.hash != line.Hash() {
 		v.problem("receipt %d is not the one that stood there when the one after it was written", line.N)
 	}

@@ -51,6 +51,15 @@ func kept(t *testing.T, payments int) receipt.Input {
 }
 
 // Whatever is changed, or left out, is found: in the receipts, in the records, at the end.
+// forgetTwo lets the time go by that the first two of four receipts are kept for.
+func forgetTwo(in *receipt.Input) {
+	in.Now = in.Now.Add(retention)
+	in.Lines[2].Body, in.Lines[3].Body = "", ""
+	for _, id := range []string{"call-1", "call-2"} {
+		delete(in.Records, receipt.Call{Turn: "t", ID: id})
+	}
+}
+
 func TestWhatWasChangedIsFound(t *testing.T) {
 	call := func(n int) receipt.Call { return receipt.Call{Turn: "t", ID: fmt.Sprint("call-", n)} }
 	for name, c := range map[string]struct {
@@ -90,12 +99,19 @@ func TestWhatWasChangedIsFound(t *testing.T) {
 		"the end was taken off":          {func(in *receipt.Input) { in.Noted = &receipt.Noted{Count: 5, Hash: in.Hash} }, []string{"there are 4 receipts, and there were 5"}},
 		"another chain, whole in itself": {func(in *receipt.Input) { in.Noted = &receipt.Noted{Count: 4, Hash: in.Lines[1].Hash()} }, []string{"the last receipt has another hash"}},
 		"another beginning":              {func(in *receipt.Input) { in.Noted = &receipt.Noted{Count: 2, Hash: in.Hash} }, []string{"receipt 2 has another hash than was noted"}},
-		"time goes by": {func(in *receipt.Input) {
-			in.Now = in.Now.Add(retention)
-			in.Lines[2].Body, in.Lines[3].Body = "", ""
-			delete(in.Records, call(1))
-			delete(in.Records, call(2))
+		"what was noted is forgotten, and shown by the one after it": {func(in *receipt.Input) {
+			in.Noted = &receipt.Noted{Count: 2, Hash: in.Lines[2].Hash()}
+			forgetTwo(in)
 		}, nil},
+		"what was noted is forgotten, and was another": {func(in *receipt.Input) {
+			in.Noted = &receipt.Noted{Count: 2, Hash: in.Hash}
+			forgetTwo(in)
+		}, []string{"receipt 2 has another hash than was noted"}},
+		"what was noted is forgotten, and the one after it": {func(in *receipt.Input) {
+			in.Noted = &receipt.Noted{Count: 1, Hash: in.Hash}
+			forgetTwo(in)
+		}, []string{"receipt 1 was noted, and is not there to be compared"}},
+		"time goes by": {forgetTwo, nil},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var in receipt.Input
