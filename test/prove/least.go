@@ -11,6 +11,8 @@ import (
 var leastRuns = map[string]int{
 	"kill -9 at every step of a call [embedded]":                                       1_000,
 	"kill -9 at every step of a call [redis]":                                          1_000,
+	"kill -9 at every step of hold, approve and run [embedded]":                        500,
+	"kill -9 at every step of hold, approve and run [redis]":                           500,
 	"16 duplicates of each id over 4 sidecars [redis]":                                 100_000, // ids
 	"4 ids of each effect over 3 sidecars, kill -9 [redis]":                            10_000,  // effects
 	"4 ids of each effect over 1 sidecars, kill -9 [embedded]":                         10_000,  // effects

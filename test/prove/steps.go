@@ -11,6 +11,8 @@ var steps = []step{
 			"failpoints in the release build",
 			"kill -9 at every step of a call [embedded]",
 			"kill -9 at every step of a call [redis]",
+			"kill -9 at every step of hold, approve and run [embedded]",
+			"kill -9 at every step of hold, approve and run [redis]",
 			"kill -9 at random moments under load [embedded]",
 			"kill -9 at random moments under load [redis]",
 			"owner stopped past its lease, then continued [embedded]",
