@@ -76,8 +76,10 @@ func (s state) contested(op *Operation, now span) (all []outcome) {
 		if !decides(op.Owner, s.owner) {
 			return append(all, s.lost(op, late, end, false))
 		}
+		// That the lease was running is judged between the call and the return too, but may be a
+		// little before the change that comes of it: see dedupe.Rows.Now.
 		if early, until := now.before(s.lease); !early.empty() && !until.empty() {
-			all = append(all, s.lost(op, early, span{}, true))
+			all = append(all, s.lost(op, now, span{}, true))
 		}
 		if late, end := now.notBefore(s.lease); !late.empty() && !end.empty() {
 			all = append(all, s.lost(op, late, end, false))
