@@ -8,10 +8,10 @@ import (
 )
 
 // OnlyHosts serves requests for a loopback name or address, or for one of hosts,
-// each with or without a port; others are answered with 421 (RFC 9110, section
+// each with or without a port, which a setting of the config names (empty for none); others are answered with 421 (RFC 9110, section
 // 15.5.20). A page in a browser can have its own name resolve to loopback and so
 // ask whoever listens here (DNS rebinding), but not change the Host that it sends.
-func OnlyHosts(next http.Handler, hosts ...string) http.Handler {
+func OnlyHosts(next http.Handler, setting string, hosts ...string) http.Handler {
 	known := make(map[string]bool, len(hosts))
 	for _, host := range hosts {
 		if _, err := netip.ParseAddr(host); err == nil {
@@ -23,7 +23,11 @@ func OnlyHosts(next http.Handler, hosts ...string) http.Handler {
 		host := hostOf(req.Host)
 		if host == "" || !known[host] && !isLoopback(host) {
 			// Without the name: it is the asker's own word.
-			http.Error(w, "this host is not served here: ask for localhost, or add the name to admin_hosts", http.StatusMisdirectedRequest)
+			why := "this host is not served here: ask for localhost"
+			if setting != "" {
+				why += ", or add the name to " + setting
+			}
+			http.Error(w, why, http.StatusMisdirectedRequest)
 			return
 		}
 		next.ServeHTTP(w, req)

@@ -11,7 +11,7 @@ import (
 // What it cannot change is the name that it asks for.
 func TestOnlyKnownHostsAreServed(t *testing.T) {
 	pages := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusOK) })
-	handler := OnlyHosts(pages, "127.0.0.1:8471", "Metrics.internal", "[fd00::7]:9", "fd00::8", "off")
+	handler := OnlyHosts(pages, "admin_hosts", "127.0.0.1:8471", "Metrics.internal", "[fd00::7]:9", "fd00::8", "off")
 	for host, want := range map[string]int{
 		"127.0.0.1:8471":         http.StatusOK,
 		"127.0.0.1":              http.StatusOK,

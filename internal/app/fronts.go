@@ -21,8 +21,8 @@ import (
 // its deadline.
 const refusedStreams = 1024
 
-// fronts are what answers requests: gRPC for agents, gRPC for operators, and the
-// admin pages.
+// fronts are what answers requests: gRPC for agents, gRPC for operators, MCP, and
+// the admin pages.
 type fronts struct {
 	// agents has the server of each listener that offers profiles of its own, by
 	// their names, and that of all the others.
@@ -30,6 +30,7 @@ type fronts struct {
 	operators *grpc.Server
 	health    *health.Server
 	admin     *http.Server
+	mcp       *mcpFront // nil when it is off
 	pages     *server.Admin
 
 	// serving ends with the listeners.
@@ -40,12 +41,15 @@ type fronts struct {
 
 // newFronts puts the fronts before the parts. They do not listen yet. operator
 // says where the surface of operators is, or why it is off.
-func newFronts(p *parts, operator string) *fronts {
+func newFronts(p *parts, operator, version string) *fronts {
 	bounds := p.config.Limits
 	f := &fronts{failed: make(chan error, 8)}
 	offers := map[string][]string{}
 	for _, l := range p.config.Listen {
 		offers[offerOf(l.Profiles)] = l.Profiles
+	}
+	if p.config.HTTP.Reveal() != "" {
+		offers[offerOf(p.config.HTTP.Profiles)] = p.config.HTTP.Profiles
 	}
 	servers := server.NewGRPC(pipeline(p), p.drain, p.telemetry.Logger, server.GRPCOptions{
 		Servers: len(offers), MaxRequestBytes: int(bounds.MaxRequestBytes), Bytes: p.bytes, MaxStreams: uint32(bounds.MaxInFlight + bounds.MaxWaiting + refusedStreams),
@@ -57,7 +61,8 @@ func newFronts(p *parts, operator string) *fronts {
 	}
 	f.pages = &server.Admin{Metrics: p.telemetry.Metrics, Dedupe: p.dedupe, Catalog: p.catalog, Drain: p.drain, Mask: p.config.Mask}
 	hosts := append([]string{p.config.Admin.Reveal()}, p.config.AdminHosts...)
-	f.admin = &http.Server{Handler: server.OnlyHosts(f.pages.Handler(), hosts...), ReadHeaderTimeout: 5 * time.Second, IdleTimeout: time.Minute}
+	f.admin = &http.Server{Handler: server.OnlyHosts(f.pages.Handler(), "admin_hosts", hosts...), ReadHeaderTimeout: 5 * time.Second, IdleTimeout: time.Minute}
+	f.mcp = newMCPFront(p, version, p.bytes.Part(len(offers)+1))
 	return f
 }
 
@@ -71,6 +76,11 @@ func (f *fronts) serve(on *listeners) {
 	}
 	if on.operators != nil {
 		f.serving.Go(func() { f.ended(f.operators.Serve(on.operators)) })
+	}
+	if f.mcp != nil {
+		f.serving.Go(func() { f.ended(f.agents[offerOf(f.mcp.profiles)].Serve(f.mcp.inside)) })
+		f.serving.Go(func() { f.ended(f.mcp.server.Serve(on.http)) })
+		f.serving.Go(f.mcp.follow)
 	}
 	if on.admin != nil {
 		f.serving.Go(func() { f.ended(f.admin.Serve(on.admin)) })
@@ -98,17 +108,19 @@ func (f *fronts) ended(err error) {
 // Streams without an end (a watch of the health) take no longer.
 const lastAnswers = 2 * time.Second
 
-// stopGRPC lets the last answers out, also those of calls that were just broken
+// stop lets the last answers out, also those of calls that were just broken
 // off, then closes the connections.
-func (f *fronts) stopGRPC() {
+func (f *fronts) stop() error {
 	ctx, cancel := context.WithTimeout(context.Background(), lastAnswers)
 	defer cancel()
+	err := f.mcp.stop(ctx)
 	var stopping sync.WaitGroup
 	stopping.Go(func() { stopGRPC(ctx, f.operators) })
 	for _, server := range f.agents {
 		stopping.Go(func() { stopGRPC(ctx, server) })
 	}
 	stopping.Wait()
+	return err
 }
 
 func stopGRPC(ctx context.Context, server *grpc.Server) {

@@ -15,6 +15,8 @@ type listeners struct {
 	// operators and admin are nil when they are off.
 	operators net.Listener
 	admin     net.Listener
+	// http is nil when it is off.
+	http net.Listener
 	// operator says where operators are served, or why they are not.
 	operator string
 }
@@ -46,6 +48,12 @@ func listen(cfg *config.Config) (*listeners, error) {
 			return nil, opened.close(fmt.Errorf("admin: %w", err))
 		}
 	}
+	if address := cfg.HTTP.Reveal(); address != "" {
+		var err error
+		if opened.http, err = server.Listen("tcp://" + address); err != nil {
+			return nil, opened.close(fmt.Errorf("http: %w", err))
+		}
+	}
 	return opened, nil
 }
 
@@ -69,13 +77,15 @@ func (l *listeners) forOperators(cfg *config.Config) error {
 	return nil
 }
 
-// close closes those for gRPC, because of an error, and returns all errors.
+// close closes them, because of an error, and returns all errors.
 func (l *listeners) close(because error) error {
 	for _, listener := range l.agents {
 		because = errors.Join(because, listener.Close())
 	}
-	if l.operators != nil {
-		because = errors.Join(because, l.operators.Close())
+	for _, listener := range []net.Listener{l.operators, l.admin, l.http} {
+		if listener != nil {
+			because = errors.Join(because, listener.Close())
+		}
 	}
 	return because
 }

@@ -354,7 +354,7 @@ func TestAConfigThatIsWrongIsRefusedAsAWhole(t *testing.T) {
 
 // Whoever adds a key has to say whether it can change while the sidecar runs.
 func TestEveryKeyIsReloadedOrNeedsARestart(t *testing.T) {
-	fixed := []string{"listen", "admin", "admin_hosts", "operator", "instance", "store", "journal", "lease", "retention", "receipts", "conversations", "notify"}
+	fixed := []string{"listen", "admin", "admin_hosts", "http", "operator", "instance", "store", "journal", "lease", "retention", "receipts", "conversations", "notify"}
 	limits := []string{"limits.max_request_bytes", "limits.max_held_bytes", "limits.max_in_flight", "limits.max_waiting"}
 	known := slices.Concat(fixed, limits, reloaded)
 	var keys []string

@@ -51,7 +51,7 @@ func Start(ctx context.Context, cfg *config.Config, options Options) (*Sidecar, 
 func (s *Sidecar) serving() {
 	cfg := s.parts.config
 	waiting := slices.Sorted(maps.Keys(s.parts.catalog.Snapshot().Undiscovered()))
-	s.parts.telemetry.Logger.Info("serving", "listen", config.RevealList(cfg.Listen), "admin", cfg.Admin.Reveal(),
+	s.parts.telemetry.Logger.Info("serving", "listen", config.RevealList(cfg.Listen), "admin", cfg.Admin.Reveal(), "http", cfg.HTTP.Reveal(),
 		"operator", s.operator, "instance", s.parts.instance, "store", cfg.Store.Kind(), "undiscovered", waiting, "start_ms", time.Since(s.began).Milliseconds())
 }
 
@@ -91,7 +91,7 @@ func (s *Sidecar) start(ctx context.Context, options Options) error {
 		s.parts.telemetry.Logger.Warn("no operator's surface: calls of unknown outcome cannot be settled by hand", "operator", opened.operator)
 	}
 	s.operator = opened.operator
-	s.fronts = newFronts(&s.parts, opened.operator)
+	s.fronts = newFronts(&s.parts, opened.operator, options.Version)
 	s.succession = newSuccession(&s.parts, options.Version, s.ready)
 	if err := s.follow(options.Source); err != nil {
 		return opened.close(err)
@@ -185,7 +185,7 @@ func (s *Sidecar) Stop(ctx context.Context) error {
 		now.sendAway() // their streams would hold the fronts
 	}
 	if s.fronts != nil {
-		s.fronts.stopGRPC()
+		errs = append(errs, s.fronts.stop())
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), closing)
 	defer cancel()

@@ -12,6 +12,21 @@ type Listener struct {
 	Profiles []string `yaml:"profiles" doc:"The profiles that requests here may name; one that names none gets the first. Without this key: all, and default_profile. Listeners with the same set of profiles are a tenant, which reaches only what came through them; its name is that set, so another set is another tenant." format:"name"`
 }
 
+// Front is the address that serves MCP clients: written as the address alone, or as a mapping.
+type Front struct {
+	Address  Text     `yaml:"address" as:"text" doc:"Loopback host:port, or off: /mcp there has the tools of the default profile, /mcp/NAME those of another." default:"off" format:"admin"`
+	Profiles []string `yaml:"profiles" doc:"As those of a listener." format:"name"`
+	Hosts    []string `yaml:"hosts" doc:"Names, without port, by which it may be asked for beside loopback names and addresses and its own: others are answered 421." format:"host"`
+}
+
+// Reveal returns the address with its references resolved; empty when it is off.
+func (f Front) Reveal() string {
+	if address := f.Address.Reveal(); address != "off" {
+		return address
+	}
+	return ""
+}
+
 // Reveal returns the address with its references resolved.
 func (l Listener) Reveal() string { return l.Address.Reveal() }
 
@@ -50,16 +65,22 @@ func (k *checker) listen() {
 			at.bad("this address is in the list already")
 		}
 		seen[address] = true
-		if l.Profiles != nil && len(l.Profiles) == 0 {
-			at.in("profiles").bad("no profile is offered here, so nothing can be called: expected at least one")
+		k.offered(l.Profiles, at.in("profiles"))
+	}
+	k.offered(k.HTTP.Profiles, k.in("http", "profiles"))
+}
+
+// offered looks at the profiles that an address offers.
+func (k *checker) offered(profiles []string, at within) {
+	if profiles != nil && len(profiles) == 0 {
+		at.bad("no profile is offered here, so nothing can be called: expected at least one")
+	}
+	for j, name := range profiles {
+		if _, ok := k.Profile(name); !ok || name == "" {
+			at.in(index(j)).bad("there is no profile " + quote(name) + Suggestion(name, k.ProfileNames()))
 		}
-		for j, name := range l.Profiles {
-			if _, ok := k.Profile(name); !ok || name == "" {
-				at.in("profiles", index(j)).bad("there is no profile " + quote(name) + Suggestion(name, k.ProfileNames()))
-			}
-			if slices.Contains(l.Profiles[:j], name) {
-				at.in("profiles", index(j)).bad("this profile is in the list already")
-			}
+		if slices.Contains(profiles[:j], name) {
+			at.in(index(j)).bad("this profile is in the list already")
 		}
 	}
 }

@@ -90,7 +90,7 @@ func (c *Console) Handler() (http.Handler, error) {
 	mux.HandleFunc("POST /resolve", c.resolve)
 	mux.HandleFunc("POST /verify", c.verify)
 	mux.HandleFunc("POST /decide", c.decide)
-	return server.OnlyHosts(headers(http.NewCrossOriginProtection().Handler(c.known(http.StripPrefix(strings.TrimSuffix(c.place, "/"), mux))))), nil
+	return server.OnlyHosts(headers(http.NewCrossOriginProtection().Handler(c.known(http.StripPrefix(strings.TrimSuffix(c.place, "/"), mux)))), ""), nil
 }
 
 func headers(next http.Handler) http.Handler {

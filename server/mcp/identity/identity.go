@@ -40,6 +40,10 @@ var known = []struct {
 	{"idempotency-key", false}, {"idempotency_key", false},
 }
 
+// Alone is the conversation of a call that is known by nothing but the id that was made for it:
+// nobody else's calls are counted with it.
+func Alone(id string) string { return world + "/" + id }
+
 // Of returns the identity of a request by its _meta. scope is what else bounds the
 // conversation of a request that names none: the session, the authenticated caller, or what a
 // header says; empty where there is nothing.
@@ -61,7 +65,7 @@ func Of(meta map[string]any, scope string) Call {
 	case c.ID == "":
 		c.ID, c.Made = "made_"+rand.Text(), true
 		if c.Conversation == "" {
-			c.Conversation = or(scope, world+"/"+c.ID) // nobody else's calls are counted with it
+			c.Conversation = or(scope, Alone(c.ID))
 		}
 	case c.Conversation != "":
 	case unique:

@@ -1,0 +1,115 @@
+package app
+
+import (
+	"context"
+	"errors"
+	"net"
+	"net/http"
+	"sync"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials/insecure"
+
+	"github.com/sidecall/sidecall/internal/limit"
+	sidecallv1 "github.com/sidecall/sidecall/proto/sidecall/v1"
+	"github.com/sidecall/sidecall/server"
+	"github.com/sidecall/sidecall/server/mcp"
+)
+
+// mcpFront serves clients of MCP. It is a client of a server of agents, by a connection within
+// the process: a call goes the way, and has the bounds, that one has which comes over gRPC.
+type mcpFront struct {
+	front  *mcp.Front
+	server *http.Server
+	inside *inside
+	conn   *grpc.ClientConn
+	// profiles are those that it offers; nil is all.
+	profiles []string
+}
+
+// newMCPFront returns one that serves nobody yet; nil where it is off.
+func newMCPFront(p *parts, version string, bytes *limit.Bytes) *mcpFront {
+	cfg := p.config.HTTP
+	if cfg.Reveal() == "" {
+		return nil
+	}
+	f := &mcpFront{inside: newInside(), profiles: cfg.Profiles}
+	conn, err := grpc.NewClient("passthrough:///inside", grpc.WithTransportCredentials(insecure.NewCredentials()), grpc.WithContextDialer(f.inside.dial),
+		grpc.WithDisableRetry(), grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(maxInside)))
+	if err != nil {
+		panic(err) // of options that are not the config's
+	}
+	f.conn = conn
+	f.front = mcp.New(mcp.Options{
+		Tools: sidecallv1.NewToolServiceClient(conn), Version: version, Log: p.telemetry.Logger,
+		MaxRequestBytes: int64(p.config.Limits.MaxRequestBytes), Bytes: bytes,
+	})
+	hosts := append([]string{cfg.Reveal()}, cfg.Hosts...)
+	f.server = &http.Server{Handler: server.OnlyHosts(f.front.Handler(), "http.hosts", hosts...), ReadHeaderTimeout: 5 * time.Second, IdleTimeout: time.Minute}
+	return f
+}
+
+// maxInside bounds a response within the process, which is bounded by itself.
+const maxInside = 1 << 30
+
+// follow tells clients of changes until the front stops.
+func (f *mcpFront) follow() {
+	ctx, cancel := context.WithCancel(context.Background())
+	f.server.RegisterOnShutdown(cancel)
+	f.front.Follow(ctx)
+}
+
+// stop ends it. What is under way has until ctx ends.
+func (f *mcpFront) stop(ctx context.Context) error {
+	if f == nil {
+		return nil
+	}
+	f.front.Close() // whoever only listens would hold the server
+	err := f.server.Shutdown(ctx)
+	if err != nil {
+		err = f.server.Close()
+	}
+	return errors.Join(err, f.conn.Close())
+}
+
+// inside is a net.Listener for connections within the process.
+type inside struct {
+	conns  chan net.Conn
+	closed chan struct{}
+	close  sync.Once
+}
+
+func newInside() *inside { return &inside{conns: make(chan net.Conn), closed: make(chan struct{})} }
+
+// dial makes a connection.
+func (i *inside) dial(ctx context.Context, _ string) (net.Conn, error) {
+	near, far := net.Pipe()
+	select {
+	case i.conns <- far:
+		return near, nil
+	case <-i.closed:
+		return nil, net.ErrClosed
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+}
+
+// Accept implements net.Listener.
+func (i *inside) Accept() (net.Conn, error) {
+	select {
+	case conn := <-i.conns:
+		return conn, nil
+	case <-i.closed:
+		return nil, net.ErrClosed
+	}
+}
+
+// Close implements net.Listener.
+func (i *inside) Close() error {
+	i.close.Do(func() { close(i.closed) })
+	return nil
+}
+
+// Addr implements net.Listener.
+func (i *inside) Addr() net.Addr { return &net.UnixAddr{Name: "inside", Net: "unix"} }

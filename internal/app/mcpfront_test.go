@@ -1,0 +1,390 @@
+package app
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"path/filepath"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials/insecure"
+
+	sidecallv1 "github.com/sidecall/sidecall/proto/sidecall/v1"
+	"github.com/sidecall/sidecall/test/testkit/harness"
+)
+
+// shop is a sidecar with an MCP front before a shop that takes payments.
+type shop struct {
+	url      string
+	operator sidecallv1.OperatorServiceClient
+	paid     atomic.Int64
+	// slow, when it is set, holds a payment after it was taken.
+	slow atomic.Pointer[chan struct{}]
+}
+
+func newShop(t *testing.T) *shop {
+	t.Helper()
+	s := &shop{}
+	upstream := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Method == http.MethodGet {
+			_, _ = io.WriteString(w, `{"order":"A-1","cents":5}`)
+			return
+		}
+		n := s.paid.Add(1)
+		if wait := s.slow.Load(); wait != nil {
+			<-*wait
+		}
+		_, _ = fmt.Fprintf(w, `{"payment":%d}`, n)
+	}))
+	t.Cleanup(upstream.Close)
+	dir, address := harness.ShortDir(t), harness.FreePort(t)
+	started := started(t, parsed(t, fmt.Sprintf(`
+listen: [%q]
+operator: %q
+admin: off
+http: %q
+store: {memory: {}}
+backends: {shop: {http: {base_url: %q, allow_private: true}}}
+tools:
+  order:
+    backend: shop
+    http: {method: GET, path: /order}
+    effect: read_only
+    input_schema: {type: object, properties: {id: {type: string}}, required: [id]}
+    output_schema: {type: object}
+  pay:
+    backend: shop
+    description: Takes a payment.
+    http: {method: POST, path: /pay}
+    input_schema: {properties: {cents: {type: integer}}, required: [cents]}
+    approve_when: "args.cents > 100"
+    deadline: 30s
+`, "unix://"+filepath.Join(dir, "s.sock"), "unix://"+filepath.Join(dir, "o.sock"), address, upstream.URL)), quiet())
+	t.Cleanup(func() {
+		if err := started.Stop(context.Background()); err != nil {
+			t.Error(err)
+		}
+	})
+	conn, err := grpc.NewClient("unix://"+filepath.Join(dir, "o.sock"), grpc.WithTransportCredentials(insecure.NewCredentials()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = conn.Close() })
+	s.url, s.operator = "http://"+address, sidecallv1.NewOperatorServiceClient(conn)
+	return s
+}
+
+// connect returns a client of a revision.
+func (s *shop) connect(t *testing.T, revision string, options *mcp.ClientOptions) *mcp.ClientSession {
+	t.Helper()
+	client := mcp.NewClient(&mcp.Implementation{Name: "test", Version: "1"}, options)
+	session, err := client.Connect(t.Context(), &mcp.StreamableClientTransport{Endpoint: s.url + "/mcp"}, &mcp.ClientSessionOptions{ProtocolVersion: revision})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = session.Close() })
+	return session
+}
+
+var revisions = []string{"2025-11-25", "2026-07-28"}
+
+func inEachRevision(t *testing.T, f func(t *testing.T, revision string)) {
+	t.Helper()
+	for _, revision := range revisions {
+		t.Run(revision, func(t *testing.T) { f(t, revision) })
+	}
+}
+
+func pay(id string, cents int) *mcp.CallToolParams {
+	params := &mcp.CallToolParams{Name: "pay", Arguments: map[string]any{"cents": cents}}
+	if id != "" {
+		params.Meta = mcp.Meta{"dev.sidecall/toolUseId": id, "dev.sidecall/conversationId": "c"}
+	}
+	return params
+}
+
+func text(t *testing.T, res *mcp.CallToolResult) string {
+	t.Helper()
+	var all []string
+	for _, content := range res.Content {
+		if one, ok := content.(*mcp.TextContent); ok {
+			all = append(all, one.Text)
+		}
+	}
+	return strings.Join(all, "\n")
+}
+
+func TestToolsAreListedOverMCP(t *testing.T) {
+	inEachRevision(t, func(t *testing.T, revision string) {
+		session := newShop(t).connect(t, revision, nil)
+		listed, err := session.ListTools(t.Context(), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		byName := map[string]*mcp.Tool{}
+		for _, tool := range listed.Tools {
+			byName[tool.Name] = tool
+		}
+		order, pay := byName["order"], byName["pay"]
+		if len(byName) != 3 || order == nil || pay == nil || byName["read_output"] == nil {
+			t.Fatalf("the tools are %v", byName)
+		}
+		if !order.Annotations.ReadOnlyHint || pay.Annotations.ReadOnlyHint || pay.Annotations.IdempotentHint {
+			t.Errorf("annotations: %+v, %+v", order.Annotations, pay.Annotations)
+		}
+		if pay.Description != "Takes a payment." || pay.Meta["dev.sidecall/effect"] != "non_idempotent" ||
+			!strings.Contains(fmt.Sprint(pay.Meta["dev.sidecall/idempotency"]), "dev.sidecall/toolUseId") || order.Meta["dev.sidecall/idempotency"] != nil {
+			t.Errorf("pay: %q, %v; order: %v", pay.Description, pay.Meta, order.Meta)
+		}
+		schema, _ := pay.InputSchema.(map[string]any)
+		if schema["type"] != "object" || schema["required"] == nil {
+			t.Errorf("the schema of pay is %v", schema)
+		}
+	})
+}
+
+// The request that is sent again is known by what it says of its call, whatever session it
+// comes in, and not by its id in JSON-RPC.
+func TestACallOverMCPRunsOnce(t *testing.T) {
+	inEachRevision(t, func(t *testing.T, revision string) {
+		s := newShop(t)
+		for i := range 3 {
+			res, err := s.connect(t, revision, nil).CallTool(t.Context(), pay("toolu_1", 5))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if res.IsError || text(t, res) != `{"payment":1}` || (res.Meta["dev.sidecall/replayed"] == true) != (i > 0) {
+				t.Errorf("answer %d: %q, %v", i, text(t, res), res.Meta)
+			}
+		}
+		claude := &mcp.CallToolParams{Name: "pay", Arguments: map[string]any{"cents": 5}, Meta: mcp.Meta{"claudecode/toolUseId": "toolu_2"}}
+		for range 2 {
+			if _, err := s.connect(t, revision, nil).CallTool(t.Context(), claude); err != nil {
+				t.Fatal(err)
+			}
+		}
+		for range 2 { // nobody can know that these are one
+			if _, err := s.connect(t, revision, nil).CallTool(t.Context(), pay("", 5)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if n := s.paid.Load(); n != 4 {
+			t.Errorf("%d payments, want 1 + 1 + 2", n)
+		}
+	})
+}
+
+func TestErrorsOverMCP(t *testing.T) {
+	inEachRevision(t, func(t *testing.T, revision string) {
+		s := newShop(t)
+		session := s.connect(t, revision, nil)
+		bad := pay("toolu_1", 5)
+		bad.Arguments = map[string]any{"cents": "many"}
+		res, err := session.CallTool(t.Context(), bad)
+		if err != nil {
+			t.Fatal(err)
+		}
+		told, _ := res.StructuredContent.(map[string]any)
+		if !res.IsError || told["code"] != "INVALID_ARGS" || told["field"] != "cents" || told["hint"] == "" || len(told) != 5 || !strings.Contains(text(t, res), `"INVALID_ARGS"`) {
+			t.Errorf("arguments that break the schema: %q, %v", text(t, res), told)
+		}
+		_, err = session.CallTool(t.Context(), &mcp.CallToolParams{Name: "pya", Arguments: map[string]any{}, Meta: pay("toolu_2", 1).Meta})
+		var refused *jsonrpc.Error
+		if !errors.As(err, &refused) || refused.Code != -32602 {
+			t.Fatalf("an unknown tool: %v", err)
+		}
+		var five map[string]string
+		if err := json.Unmarshal(refused.Data, &five); err != nil || five["code"] != "UNKNOWN_TOOL" || len(five) != 5 || !strings.Contains(five["constraint"], `"pay"`) {
+			t.Errorf("the data of an unknown tool: %s, %v", refused.Data, err)
+		}
+		unscoped := pay("toolu_3", 5)
+		delete(unscoped.Meta, "dev.sidecall/conversationId")
+		res, err = session.CallTool(t.Context(), unscoped)
+		if revision == "2025-11-25" {
+			if err != nil || res.IsError {
+				t.Errorf("an id in a session: %v, %v", res, err)
+			}
+		} else if !errors.As(err, &refused) || refused.Code != -32602 || !strings.Contains(refused.Message, "conversation_id") {
+			t.Errorf("an id of no conversation: %v", err)
+		}
+	})
+}
+
+// A client that goes away ends no effect, and its next request gets what came of it.
+func TestAClientThatGoesAwayEndsNoEffect(t *testing.T) {
+	inEachRevision(t, func(t *testing.T, revision string) {
+		s := newShop(t)
+		wait := make(chan struct{})
+		s.slow.Store(&wait)
+		ctx, cancel := context.WithCancel(t.Context())
+		session := s.connect(t, revision, nil)
+		ended := make(chan struct{})
+		go func() {
+			_, _ = session.CallTool(ctx, pay("toolu_1", 5))
+			close(ended)
+		}()
+		harness.WaitFor(t, "the payment", func() bool { return s.paid.Load() == 1 })
+		cancel()
+		<-ended
+		close(wait)
+		res, err := s.connect(t, revision, nil).CallTool(t.Context(), pay("toolu_1", 5))
+		if err != nil || res.IsError || text(t, res) != `{"payment":1}` || s.paid.Load() != 1 {
+			t.Errorf("sent again: %v, %v, %d payments", res, err, s.paid.Load())
+		}
+	})
+}
+
+// A held call asks the client's user in each revision's own way; allowed it is, where the
+// sidecar is looked after, and by no answer of a client.
+func TestAHeldCallAsksOverMCP(t *testing.T) {
+	inEachRevision(t, func(t *testing.T, revision string) {
+		for _, id := range []string{"toolu_1", ""} {
+			s := newShop(t)
+			var asked []string
+			var mu sync.Mutex
+			answers := []string{"accept"}
+			if revision >= "2026-07-28" {
+				answers = []string{"accept", "accept"} // at the first nobody has allowed it
+			}
+			session := s.connect(t, revision, &mcp.ClientOptions{ElicitationHandler: func(ctx context.Context, req *mcp.ElicitRequest) (*mcp.ElicitResult, error) {
+				mu.Lock()
+				defer mu.Unlock()
+				asked = append(asked, req.Params.Message)
+				if len(asked) == len(answers) {
+					s.allow(t)
+				}
+				return &mcp.ElicitResult{Action: answers[len(asked)-1], Content: map[string]any{}}, nil
+			}})
+			res, err := session.CallTool(t.Context(), pay(id, 500))
+			if err != nil || res.IsError || text(t, res) != `{"payment":1}` || s.paid.Load() != 1 {
+				t.Fatalf("id %q: %v, %v, %d payments", id, res, err, s.paid.Load())
+			}
+			if len(asked) != len(answers) || !strings.Contains(asked[0], "args.cents > 100") || !strings.Contains(asked[0], `"cents":500`) || !strings.Contains(asked[0], "sidecall approvals approve") {
+				t.Errorf("id %q: asked %q", id, asked)
+			}
+		}
+	})
+}
+
+func (s *shop) allow(t *testing.T) {
+	t.Helper()
+	held, err := s.operator.ListHeld(t.Context(), &sidecallv1.ListHeldRequest{})
+	if err != nil || len(held.GetExecutions()) != 1 {
+		t.Fatalf("held: %v, %v", held, err)
+	}
+	one := held.GetExecutions()[0]
+	if _, err := s.operator.ApproveExecution(t.Context(), &sidecallv1.ApproveExecutionRequest{
+		ConversationId: one.GetConversationId(), TurnId: one.GetTurnId(), ToolUseId: one.GetToolUseId(),
+		DecidedBy: "ada", Reason: "checked",
+	}); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestAHeldCallWithoutAnAnswer(t *testing.T) {
+	inEachRevision(t, func(t *testing.T, revision string) {
+		s := newShop(t)
+		for name, options := range map[string]*mcp.ClientOptions{
+			"a client that cannot ask": nil,
+			"a user who declines": {ElicitationHandler: func(context.Context, *mcp.ElicitRequest) (*mcp.ElicitResult, error) {
+				s.allow(t) // which changes nothing: the user does not want it now
+				return &mcp.ElicitResult{Action: "decline"}, nil
+			}},
+		} {
+			res, err := s.connect(t, revision, options).CallTool(t.Context(), pay("toolu_1", 500))
+			if err != nil || !res.IsError || !strings.Contains(text(t, res), "APPROVAL_REQUIRED") {
+				t.Errorf("%s: %v, %v", name, res, err)
+			}
+			if options != nil {
+				break
+			}
+		}
+		if n := s.paid.Load(); n != 0 {
+			t.Errorf("%d payments", n)
+		}
+	})
+}
+
+// What a client sends as its state is looked at.
+func TestAStateThatIsNoneOfThisServer(t *testing.T) {
+	s := newShop(t)
+	session := s.connect(t, "2026-07-28", &mcp.ClientOptions{MultiRoundTrip: &mcp.MultiRoundTripOptions{Disabled: true}, ElicitationHandler: func(context.Context, *mcp.ElicitRequest) (*mcp.ElicitResult, error) {
+		return nil, errors.New("nobody is asked")
+	}})
+	first, err := session.CallTool(t.Context(), pay("toolu_1", 500))
+	if err != nil || !first.NeedsInput() {
+		t.Fatalf("a held call: %v, %v", first, err)
+	}
+	for name, change := range map[string]func(*mcp.CallToolParams){
+		"tampered with":   func(p *mcp.CallToolParams) { p.RequestState += "x!" },
+		"of nobody":       func(p *mcp.CallToolParams) { p.RequestState = "step=1" },
+		"of another call": func(p *mcp.CallToolParams) { p.Meta["dev.sidecall/toolUseId"] = "toolu_2" },
+		"of another caller": func(p *mcp.CallToolParams) {
+			p.Meta["dev.sidecall/conversationId"] = "d"
+		},
+		"without a name for it": func(p *mcp.CallToolParams) { p.Meta = nil },
+	} {
+		params := pay("toolu_1", 500)
+		params.RequestState = first.RequestState
+		change(params)
+		_, err := session.CallTool(t.Context(), params)
+		var refused *jsonrpc.Error
+		if !errors.As(err, &refused) || refused.Code != -32602 || !strings.HasPrefix(refused.Message, "requestState: ") {
+			t.Errorf("a state %s: %v", name, err)
+		}
+	}
+	if n := s.paid.Load(); n != 0 {
+		t.Errorf("%d payments", n)
+	}
+}
+
+func TestPagesAndHostsThatMayNotAsk(t *testing.T) {
+	s := newShop(t)
+	body := `{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{},"clientInfo":{"name":"x","version":"1"}}}`
+	for name, test := range map[string]struct {
+		change func(*http.Request)
+		body   string
+		want   int
+	}{
+		"a client":           {func(*http.Request) {}, body, http.StatusOK},
+		"another profile":    {func(r *http.Request) { r.URL.Path = "/mcp/research" }, body, http.StatusOK},
+		"no such profile":    {func(r *http.Request) { r.URL.Path = "/mcp/nobody" }, body, http.StatusNotFound},
+		"a rebound name":     {func(r *http.Request) { r.Host = "rebind.example" }, body, http.StatusMisdirectedRequest},
+		"a page of others":   {func(r *http.Request) { r.Header.Set("Origin", "https://example.com") }, body, http.StatusForbidden},
+		"a request too long": {func(*http.Request) {}, strings.Repeat(" ", 5<<20), http.StatusRequestEntityTooLarge},
+		"no JSON":            {func(*http.Request) {}, "{", http.StatusBadRequest},
+		"a revision of none": {func(r *http.Request) { r.Header.Set("Mcp-Protocol-Version", "2024-13-01") }, body, http.StatusBadRequest},
+	} {
+		ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+		req, err := http.NewRequestWithContext(ctx, http.MethodPost, s.url+"/mcp", strings.NewReader(test.body))
+		if err != nil {
+			t.Fatal(err)
+		}
+		req.Header.Set("Content-Type", "application/json")
+		req.Header.Set("Accept", "application/json, text/event-stream")
+		test.change(req)
+		res, err := http.DefaultClient.Do(req)
+		if err != nil {
+			t.Errorf("%s: %v", name, err)
+			cancel()
+			continue
+		}
+		said, _ := io.ReadAll(io.LimitReader(res.Body, 300))
+		if res.StatusCode != test.want {
+			t.Errorf("%s: %d %s, want %d", name, res.StatusCode, said, test.want)
+		}
+		_ = res.Body.Close()
+		cancel()
+	}
+}

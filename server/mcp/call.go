@@ -1,0 +1,161 @@
+package mcp
+
+import (
+	"context"
+	"encoding/base64"
+	"fmt"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
+	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/metadata"
+	"google.golang.org/grpc/status"
+
+	sidecallv1 "github.com/sidecall/sidecall/proto/sidecall/v1"
+	"github.com/sidecall/sidecall/server/mcp/identity"
+)
+
+// call runs one tools/call.
+func (f *face) call(ctx context.Context, req *sdk.CallToolRequest) (*sdk.CallToolResult, error) {
+	of := identity.Of(req.Params.GetMeta(), scope(req))
+	again := req.Params.RequestState != "" || req.Params.InputResponses != nil
+	if again {
+		if err := f.continued(ctx, req.Params, &of); err != nil {
+			return nil, err
+		}
+		if answer := refusedByUser(req.Params.InputResponses); answer != "" {
+			return notSent(answer), nil
+		}
+	}
+	res, err := f.options.Tools.ExecuteTool(traced(ctx, req.Params.GetMeta()), &sidecallv1.ExecuteToolRequest{
+		ToolUseId: of.ID, ConversationId: of.Conversation, TurnId: of.Turn, PromptId: of.Prompt,
+		ToolName: req.Params.Name, ArgumentsJson: string(req.Params.Arguments), Profile: f.profile,
+	})
+	switch {
+	case err != nil:
+		return nil, rpcError(err)
+	case res.GetError().GetCode() == "UNKNOWN_TOOL":
+		return nil, unknownTool(res.GetError())
+	case res.GetHold() != nil && mayAsk(req.Session, again):
+		return f.ask(res, req.Params, of), nil
+	}
+	return rendered(res), nil
+}
+
+// scope is what bounds the conversation of a request that names none.
+func scope(req *sdk.CallToolRequest) string {
+	if extra := req.GetExtra(); extra != nil && extra.Header.Get(identity.ConversationHeader) != "" {
+		return extra.Header.Get(identity.ConversationHeader)
+	}
+	if req.Session != nil && req.Session.ID() != "" {
+		return "mcp-session/" + req.Session.ID()
+	}
+	return ""
+}
+
+// traced hands the trace of a request on.
+func traced(ctx context.Context, meta map[string]any) context.Context {
+	for _, name := range []string{"traceparent", "tracestate", "baggage"} {
+		if value, ok := meta[name].(string); ok && value != "" {
+			ctx = metadata.AppendToOutgoingContext(ctx, name, value)
+		}
+	}
+	return ctx
+}
+
+// approval names the question that a held call asks; statePrefix is what its state begins with.
+const (
+	approval    = "approval"
+	statePrefix = "sidecall1."
+)
+
+// mayAsk reports whether a client can be asked to ask its user. One of the revisions with
+// sessions is asked once, within its request.
+func mayAsk(session *sdk.ServerSession, again bool) bool {
+	params := session.InitializeParams()
+	if params == nil || params.Capabilities == nil || params.Capabilities.Elicitation == nil {
+		return false
+	}
+	if form, url := params.Capabilities.Elicitation.Form, params.Capabilities.Elicitation.URL; form == nil && url != nil {
+		return false
+	}
+	return !again || params.ProtocolVersion >= stateless20260728
+}
+
+// shownArguments bounds the arguments that a user is shown, in bytes.
+const shownArguments = 2000
+
+// ask has the client tell its user that a person has to allow the call, and send it again. The
+// user's own yes allows nothing: that is said to the sidecar.
+func (f *face) ask(res *sidecallv1.ExecuteToolResponse, params *sdk.CallToolParamsRaw, of identity.Call) *sdk.CallToolResult {
+	hold := res.GetHold()
+	message := fmt.Sprintf("%s is held until a person allows it: %s. Nothing was sent. Its arguments: %s.",
+		params.Name, hold.GetReason(), shortened(string(params.Arguments), shownArguments))
+	if until := hold.GetExpiresAt(); until != nil {
+		message += fmt.Sprintf(" It can be allowed until %s", until.AsTime().UTC().Format(time.RFC3339))
+	} else {
+		message += " It is allowed"
+	}
+	message += fmt.Sprintf(" where the sidecar is looked after: sidecall approvals approve --conversation %q --id %q. Go on when that is done.", of.Conversation, of.ID)
+	return &sdk.CallToolResult{
+		InputRequests: sdk.InputRequestMap{approval: &sdk.ElicitParams{
+			Mode: "form", Message: message, RequestedSchema: map[string]any{"type": "object", "properties": map[string]any{}},
+		}},
+		RequestState: statePrefix + base64.RawURLEncoding.EncodeToString([]byte(of.ID)),
+	}
+}
+
+// continued finds the call that a further round of a request is of. One that had no id of its
+// own has the one that was made for it.
+func (f *face) continued(ctx context.Context, params *sdk.CallToolParamsRaw, of *identity.Call) error {
+	encoded, ours := strings.CutPrefix(params.RequestState, statePrefix)
+	decoded, err := base64.RawURLEncoding.DecodeString(encoded)
+	id := string(decoded)
+	if !ours || err != nil || id == "" || !utf8.ValidString(id) {
+		return wrongState("it is none that this server has given: send requestState as it came, or the request anew without it")
+	}
+	if !of.Made && id != of.ID {
+		return wrongState("it is of another call than _meta says")
+	}
+	if of.Made {
+		if of.Conversation == identity.Alone(of.ID) {
+			of.Conversation = identity.Alone(id)
+		}
+		of.ID = id
+	}
+	_, err = f.options.Tools.GetExecution(ctx, &sidecallv1.GetExecutionRequest{ConversationId: of.Conversation, TurnId: of.Turn, ToolUseId: of.ID})
+	switch status.Code(err) {
+	case codes.OK, codes.DataLoss: // what is lost, its execution tells
+		return nil
+	case codes.NotFound:
+		return wrongState("there is no such call of this caller: it is of another session, or is forgotten")
+	default:
+		return rpcError(err)
+	}
+}
+
+func wrongState(why string) error {
+	return &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: "requestState: " + why}
+}
+
+// refusedByUser is what a user answered who does not want to go on; empty for one who does.
+func refusedByUser(responses sdk.InputResponseMap) string {
+	if said, ok := responses[approval].(*sdk.ElicitResult); ok && said.Action != "accept" {
+		return said.Action
+	}
+	return ""
+}
+
+// shortened is a text of at most so many bytes, with what shows that it was longer.
+func shortened(s string, most int) string {
+	if len(s) <= most {
+		return s
+	}
+	for most > 0 && !utf8.RuneStart(s[most]) {
+		most--
+	}
+	return s[:most] + "…"
+}

@@ -1,0 +1,205 @@
+package mcp
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"sync"
+
+	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
+	"google.golang.org/protobuf/proto"
+
+	sidecallv1 "github.com/sidecall/sidecall/proto/sidecall/v1"
+)
+
+// face is what the clients of one profile see.
+type face struct {
+	options *Options
+	profile string
+	server  *sdk.Server
+
+	mu     sync.Mutex
+	listed map[string]*sidecallv1.Tool
+}
+
+// newFace returns the face of a profile, which there must be.
+func newFace(ctx context.Context, options *Options, profile string) (*face, error) {
+	taught, err := options.Tools.GetInstructions(ctx, &sidecallv1.GetInstructionsRequest{Profile: profile})
+	if err != nil {
+		return nil, err
+	}
+	f := &face{options: options, profile: profile, listed: map[string]*sidecallv1.Tool{}}
+	f.server = sdk.NewServer(&sdk.Implementation{Name: "sidecall", Title: "Sidecall", Version: options.Version}, &sdk.ServerOptions{
+		Instructions: taught.GetText(),
+		Logger:       options.Log,
+		Capabilities: &sdk.ServerCapabilities{Tools: &sdk.ToolCapabilities{ListChanged: true}},
+	})
+	f.server.AddReceivingMiddleware(f.receive)
+	return f, f.look(ctx)
+}
+
+// sessions is how many clients are connected.
+func (f *face) sessions() (n int) {
+	for range f.server.Sessions() {
+		n++
+	}
+	return n
+}
+
+// receive sees to it that a client sees the tools that there are, and answers for those that
+// there are not.
+func (f *face) receive(next sdk.MethodHandler) sdk.MethodHandler {
+	return func(ctx context.Context, method string, req sdk.Request) (sdk.Result, error) {
+		switch params := req.GetParams().(type) {
+		case *sdk.ListToolsParams:
+			if err := f.look(ctx); err != nil {
+				return nil, rpcError(err)
+			}
+		case *sdk.CallToolParamsRaw:
+			if !f.has(params.Name) {
+				if err := f.look(ctx); err != nil {
+					return nil, rpcError(err)
+				}
+			}
+			if !f.has(params.Name) {
+				return f.call(ctx, req.(*sdk.CallToolRequest))
+			}
+		}
+		return next(ctx, method, req)
+	}
+}
+
+func (f *face) has(name string) bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.listed[name] != nil
+}
+
+// look takes over the tools that the profile has now. Sessions are told of what has changed.
+func (f *face) look(ctx context.Context) error {
+	now := map[string]*sidecallv1.Tool{}
+	for page := ""; ; {
+		res, err := f.options.Tools.ListTools(ctx, &sidecallv1.ListToolsRequest{Profile: f.profile, PageToken: page})
+		if err != nil {
+			return err
+		}
+		for _, tool := range res.GetTools() {
+			now[tool.GetName()] = tool
+		}
+		if page = res.GetNextPageToken(); page == "" {
+			break
+		}
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	var gone []string
+	for name := range f.listed {
+		if now[name] == nil {
+			gone = append(gone, name)
+		}
+	}
+	if len(gone) > 0 {
+		f.server.RemoveTools(gone...)
+	}
+	for name, tool := range now {
+		if proto.Equal(f.listed[name], tool) {
+			continue
+		}
+		if err := f.add(tool); err != nil {
+			f.options.Log.Warn("a tool that cannot be told over MCP", "tool", name, "error", err)
+		}
+	}
+	f.listed = now
+	return nil
+}
+
+// add makes a tool known to clients. The library panics at a schema that it cannot tell.
+func (f *face) add(tool *sidecallv1.Tool) (err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			f.server.RemoveTools(tool.GetName())
+			err = fmt.Errorf("%v", p)
+		}
+	}()
+	told, err := listed(tool)
+	if err != nil {
+		return err
+	}
+	f.server.AddTool(told, f.call)
+	return nil
+}
+
+// What the _meta of a tool says.
+const (
+	metaEffect       = "dev.sidecall/effect"
+	metaIdempotency  = "dev.sidecall/idempotency"
+	metaOutputSchema = "dev.sidecall/outputSchema"
+)
+
+// howToName is told with each tool that has an effect.
+const howToName = "_meta dev.sidecall/toolUseId names the call: sent again with it, it runs once and is answered as the first time. Without it every request is a call of its own."
+
+// listed is a tool as clients are told of it.
+//
+// Its output schema stands in _meta alone: of a tool that has one, clients demand a structured
+// result that fits, which one that was cut for the model's sake would not be.
+func listed(tool *sidecallv1.Tool) (*sdk.Tool, error) {
+	var schema map[string]json.RawMessage
+	if err := json.Unmarshal([]byte(tool.GetInputSchemaJson()), &schema); err != nil {
+		return nil, err
+	}
+	input := json.RawMessage(tool.GetInputSchemaJson())
+	if string(schema["type"]) != `"object"` { // which arguments are, whether the schema says so or not
+		schema["type"] = json.RawMessage(`"object"`)
+		encoded, err := json.Marshal(schema)
+		if err != nil {
+			return nil, err
+		}
+		input = encoded
+	}
+	told := &sdk.Tool{
+		Name: tool.GetName(), Description: tool.GetDescription(), InputSchema: input, Title: tool.GetAnnotations()["title"],
+		Annotations: annotations(tool),
+		Meta:        sdk.Meta{metaEffect: effectWord(tool.GetEffect())},
+	}
+	if tool.GetEffect() != sidecallv1.Effect_EFFECT_READ_ONLY {
+		told.Meta[metaIdempotency] = howToName
+	}
+	if schema := tool.GetOutputSchemaJson(); schema != "" {
+		told.Meta[metaOutputSchema] = json.RawMessage(schema)
+	}
+	return told, nil
+}
+
+// annotations are those of the effect that counts; for the rest, those that the tool has.
+func annotations(tool *sidecallv1.Tool) *sdk.ToolAnnotations {
+	hint := func(name string) *bool {
+		said, ok := tool.GetAnnotations()[name]
+		if !ok {
+			return nil
+		}
+		value := said == "true"
+		return &value
+	}
+	effect := tool.GetEffect()
+	return &sdk.ToolAnnotations{
+		Title:           tool.GetAnnotations()["title"],
+		ReadOnlyHint:    effect == sidecallv1.Effect_EFFECT_READ_ONLY,
+		IdempotentHint:  effect == sidecallv1.Effect_EFFECT_READ_ONLY || effect == sidecallv1.Effect_EFFECT_IDEMPOTENT,
+		DestructiveHint: hint("destructiveHint"),
+		OpenWorldHint:   hint("openWorldHint"),
+	}
+}
+
+func effectWord(effect sidecallv1.Effect) string {
+	switch effect {
+	case sidecallv1.Effect_EFFECT_READ_ONLY:
+		return "read_only"
+	case sidecallv1.Effect_EFFECT_IDEMPOTENT:
+		return "idempotent"
+	case sidecallv1.Effect_EFFECT_KEYED:
+		return "keyed"
+	default:
+		return "non_idempotent"
+	}
+}

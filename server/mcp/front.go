@@ -1,0 +1,187 @@
+// Package mcp is the front for clients of MCP: streamable HTTP and stdio, in the revisions
+// with sessions and in the stateless one. It is a client of ToolService and nothing more, so
+// that a call gets over MCP what it gets over gRPC.
+//
+// Which call a request is says identity. A client that goes away ends no effect: the call
+// settles, and the request that is sent again gets what came of it.
+package mcp
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"sync"
+	"time"
+
+	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/sidecall/sidecall/internal/limit"
+	sidecallv1 "github.com/sidecall/sidecall/proto/sidecall/v1"
+)
+
+// Options are what a front is made of.
+type Options struct {
+	// Tools is the sidecar.
+	Tools sidecallv1.ToolServiceClient
+	// Version is the sidecar's own, which clients are told.
+	Version string
+	// Log is told what clients did wrong; nil drops it.
+	Log *slog.Logger
+	// MaxRequestBytes bounds one request.
+	MaxRequestBytes int64
+	// Bytes is what requests take room of while they are worked on; nil is without a bound.
+	Bytes *limit.Bytes
+}
+
+const (
+	// maxSessions bounds the sessions that are open, of clients of the revisions that have some.
+	maxSessions = 1000
+	// sessionIdle is how long one is kept of which nothing is heard.
+	sessionIdle = 30 * time.Minute
+	// lookAgain is how often the tools are looked at for the sessions that want to know.
+	lookAgain = 2 * time.Second
+)
+
+// Front serves the tools of a sidecar.
+type Front struct {
+	options Options
+	// With sessions, and the revision that has none.
+	stateful, stateless http.Handler
+
+	mu    sync.Mutex
+	faces map[string]*face // by profile
+}
+
+// New returns a front that serves nobody yet.
+func New(options Options) *Front {
+	if options.Log == nil {
+		options.Log = slog.New(slog.DiscardHandler)
+	}
+	f := &Front{options: options, faces: map[string]*face{}}
+	of := func(req *http.Request) *sdk.Server {
+		if face, err := f.face(req.Context(), req.PathValue("profile")); err == nil {
+			return face.server
+		}
+		return nil
+	}
+	opts := sdk.StreamableHTTPOptions{
+		// Who listens has looked at the host already.
+		DisableLocalhostProtection: true,
+		MaxRequestBodyBytes:        options.MaxRequestBytes,
+		SessionTimeout:             sessionIdle,
+		EventStore:                 sdk.NewMemoryEventStore(nil),
+		Logger:                     options.Log,
+	}
+	f.stateful = sdk.NewStreamableHTTPHandler(of, &opts)
+	opts.Stateless, opts.EventStore = true, nil
+	f.stateless = sdk.NewStreamableHTTPHandler(of, &opts)
+	return f
+}
+
+// Handler serves /mcp, with the tools of the default profile, and /mcp/PROFILE. Who serves it
+// looks at the host of requests. A page of another origin is refused.
+func (f *Front) Handler() http.Handler {
+	mux := http.NewServeMux()
+	mux.Handle("/mcp", f.bounded(http.HandlerFunc(f.serve)))
+	mux.Handle("/mcp/{profile}", f.bounded(http.HandlerFunc(f.serve)))
+	return http.NewCrossOriginProtection().Handler(mux)
+}
+
+// stateless20260728 is the first revision without sessions.
+const stateless20260728 = "2026-07-28"
+
+func (f *Front) serve(w http.ResponseWriter, req *http.Request) {
+	face, err := f.face(req.Context(), req.PathValue("profile"))
+	if err != nil {
+		http.Error(w, err.Error(), httpStatus(err))
+		return
+	}
+	if req.Header.Get("Mcp-Protocol-Version") >= stateless20260728 {
+		f.stateless.ServeHTTP(w, req)
+		return
+	}
+	if req.Header.Get("Mcp-Session-Id") == "" && face.sessions() >= maxSessions {
+		w.Header().Set("Retry-After", "10")
+		http.Error(w, fmt.Sprintf("there are %d sessions open already: close some (DELETE), or wait until they are idle for %s", maxSessions, sessionIdle), http.StatusServiceUnavailable)
+		return
+	}
+	f.stateful.ServeHTTP(w, req)
+}
+
+// Run serves one client on a transport, with the tools of a profile, until it leaves or ctx
+// ends.
+func (f *Front) Run(ctx context.Context, transport sdk.Transport, profile string) error {
+	face, err := f.face(ctx, profile)
+	if err != nil {
+		return err
+	}
+	if err := face.server.Run(ctx, transport); err != nil && !errors.Is(err, context.Canceled) {
+		return err
+	}
+	return nil
+}
+
+// Follow tells sessions when their tools change, until ctx ends.
+func (f *Front) Follow(ctx context.Context) {
+	every := time.NewTicker(lookAgain)
+	defer every.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-every.C:
+		}
+		for _, face := range f.all() {
+			if face.sessions() == 0 {
+				continue
+			}
+			if err := face.look(ctx); err != nil && ctx.Err() == nil {
+				f.options.Log.Debug("mcp: the tools cannot be listed", "error", err)
+			}
+		}
+	}
+}
+
+// Close ends all sessions.
+func (f *Front) Close() {
+	for _, face := range f.all() {
+		for session := range face.server.Sessions() {
+			if err := session.Close(); err != nil {
+				f.options.Log.Debug("mcp: a session that does not close", "error", err)
+			}
+		}
+	}
+}
+
+func (f *Front) all() []*face {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	all := make([]*face, 0, len(f.faces))
+	for _, face := range f.faces {
+		all = append(all, face)
+	}
+	return all
+}
+
+// face is that of a profile; an error when there is none of that name, or nobody can say.
+func (f *Front) face(ctx context.Context, profile string) (*face, error) {
+	f.mu.Lock()
+	made := f.faces[profile]
+	f.mu.Unlock()
+	if made != nil {
+		return made, nil
+	}
+	made, err := newFace(ctx, &f.options, profile)
+	if err != nil {
+		return nil, err
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if other := f.faces[profile]; other != nil {
+		return other, nil
+	}
+	f.faces[profile] = made
+	return made, nil
+}
