@@ -20,7 +20,7 @@ import (
 
 // call runs one tools/call.
 func (f *face) call(ctx context.Context, req *sdk.CallToolRequest) (*sdk.CallToolResult, error) {
-	of := identity.Of(req.Params.GetMeta(), scope(req))
+	of := identity.Of(req.Params.GetMeta(), f.scope(req))
 	again := req.Params.RequestState != "" || req.Params.InputResponses != nil
 	if again {
 		if err := f.continued(ctx, req.Params, &of); err != nil {
@@ -46,14 +46,14 @@ func (f *face) call(ctx context.Context, req *sdk.CallToolRequest) (*sdk.CallToo
 }
 
 // scope is what bounds the conversation of a request that names none.
-func scope(req *sdk.CallToolRequest) string {
+func (f *face) scope(req *sdk.CallToolRequest) string {
 	if extra := req.GetExtra(); extra != nil && extra.Header.Get(identity.ConversationHeader) != "" {
 		return extra.Header.Get(identity.ConversationHeader)
 	}
 	if req.Session != nil && req.Session.ID() != "" {
 		return "mcp-session/" + req.Session.ID()
 	}
-	return ""
+	return f.options.Scope
 }
 
 // traced hands the trace of a request on.

@@ -29,6 +29,9 @@ type Options struct {
 	Version string
 	// Log is told what clients did wrong; nil drops it.
 	Log *slog.Logger
+	// Scope bounds the conversations of requests that name none, where there is no session to
+	// do it; empty where there is nothing.
+	Scope string
 	// MaxRequestBytes bounds one request.
 	MaxRequestBytes int64
 	// Bytes is what requests take room of while they are worked on; nil is without a bound.

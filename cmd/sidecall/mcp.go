@@ -1,0 +1,93 @@
+package main
+
+import (
+	"context"
+	"crypto/rand"
+	"fmt"
+	"log/slog"
+	"os"
+
+	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
+	"github.com/spf13/cobra"
+
+	sidecall "github.com/sidecall/sidecall/clients/go"
+	"github.com/sidecall/sidecall/server/mcp"
+)
+
+const mcpHelp = `Serve the tools of a config file to an MCP client over standard input and output, with
+all that the sidecar does for a call. The client's config names this command as its
+server. Several of them with one config share one sidecar, as those share one that
+programs launch; it ends with the last of them. With --addr it is a running sidecar's
+tools that are served.
+
+A call is run once where the client says which one it is: _meta dev.sidecall/toolUseId,
+and dev.sidecall/conversationId for it to be known in another process too; of Claude Code
+it is known anyway. Without an id each request is a call of its own.
+
+Over HTTP MCP clients are served by sidecall serve: the setting http.`
+
+func newMCP() *cobra.Command {
+	var path, addr, profile, level string
+	cmd := &cobra.Command{
+		Use:   "mcp",
+		Short: "Serve the tools of a config to an MCP client over stdin and stdout",
+		Long:  mcpHelp,
+		Example: `  sidecall mcp --config sidecall.yaml
+  sidecall mcp --addr unix:///run/sidecall/sidecall.sock --profile research`,
+		Args: between(0, 0, "", "name the config file with --config"),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			logger, err := newLogger(cmd.ErrOrStderr(), level)
+			if err != nil {
+				return fail(exitUsage, err)
+			}
+			serve := func(client *sidecall.Client) error {
+				return serveMCP(cmd, client, profile, slog.New(logger))
+			}
+			if addr != "" {
+				return withConnection(addr, serve)
+			}
+			return withLaunched(cmd, path, serve)
+		},
+	}
+	cmd.Flags().StringVarP(&path, "config", "c", defaultConfig, "the config file")
+	cmd.Flags().StringVar(&addr, "addr", "", "serve the tools of the sidecar at this address instead: tcp://host:port or unix:///path")
+	cmd.Flags().StringVar(&profile, "profile", "", "the profile whose tools are served; without it the config's default")
+	cmd.Flags().StringVar(&level, "log-level", "warn", "debug, info, warn or error: of what this command says itself on stderr")
+	cmd.MarkFlagsMutuallyExclusive("config", "addr")
+	return cmd
+}
+
+// withLaunched runs do with a client of a sidecar that belongs to this process.
+func withLaunched(cmd *cobra.Command, path string, do func(*sidecall.Client) error) (err error) {
+	self, err := os.Executable()
+	if err != nil {
+		return fail(exitUnavailable, err)
+	}
+	log := func(line string) { _, _ = fmt.Fprintln(cmd.ErrOrStderr(), line) } // who does not read it misses lines
+	client, err := sidecall.Launch{Config: path, Binary: self, Log: log}.Start(cmd.Context())
+	if err != nil {
+		return fail(exitUnavailable, err)
+	}
+	defer func() {
+		if e := client.Close(); err == nil && e != nil {
+			err = fail(exitUnavailable, e)
+		}
+	}()
+	return do(client)
+}
+
+// serveMCP serves one client, until it leaves.
+func serveMCP(cmd *cobra.Command, client *sidecall.Client, profile string, logger *slog.Logger) error {
+	front := mcp.New(mcp.Options{
+		Tools: client.Stub(), Version: buildVersion().Version, Log: logger,
+		// A process has one client, and nobody else knows the name.
+		Scope: "mcp-stdio/" + rand.Text(),
+	})
+	ctx, cancel := context.WithCancel(cmd.Context())
+	defer cancel()
+	go front.Follow(ctx)
+	if err := front.Run(ctx, &sdk.StdioTransport{}, profile); err != nil {
+		return fail(exitUnavailable, fmt.Errorf("the MCP client: %w", err))
+	}
+	return nil
+}
