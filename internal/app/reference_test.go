@@ -40,6 +40,7 @@ var secretValues = map[string][]string{
 var scenes = []string{`
 listen: ["unix://%[1]s/s.sock"]
 admin: off
+http: {address: off}
 store: {embedded: {path: "%[1]s/s.db"}}
 pins: {path: "%[1]s/pins"}
 notify: {url: "http://127.0.0.1:1", secret: "sixteen bytes of"}
