@@ -15,12 +15,14 @@ import (
 	"google.golang.org/grpc/status"
 
 	sidecallv1 "github.com/sidecall/sidecall/proto/sidecall/v1"
-	"github.com/sidecall/sidecall/server/mcp/identity"
 )
 
 // call runs one tools/call.
 func (f *face) call(ctx context.Context, req *sdk.CallToolRequest) (*sdk.CallToolResult, error) {
-	of := identity.Of(req.Params.GetMeta(), f.scope(req))
+	of, err := name(req.Params.Meta, f.scope(req))
+	if err != nil {
+		return nil, &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: err.Error()}
+	}
 	again := req.Params.RequestState != "" || req.Params.InputResponses != nil
 	if again {
 		if err := f.continued(ctx, req.Params, &of); err != nil {
@@ -31,7 +33,7 @@ func (f *face) call(ctx context.Context, req *sdk.CallToolRequest) (*sdk.CallToo
 		}
 	}
 	res, err := f.options.Tools.ExecuteTool(traced(ctx, req.Params.GetMeta()), &sidecallv1.ExecuteToolRequest{
-		ToolUseId: of.ID, ConversationId: of.Conversation, TurnId: of.Turn, PromptId: of.Prompt,
+		ToolUseId: of.ToolUse, ConversationId: of.Conversation, TurnId: of.Turn, PromptId: of.Prompt,
 		ToolName: req.Params.Name, ArgumentsJson: string(req.Params.Arguments), Profile: f.profile,
 	})
 	switch {
@@ -47,8 +49,8 @@ func (f *face) call(ctx context.Context, req *sdk.CallToolRequest) (*sdk.CallToo
 
 // scope is what bounds the conversation of a request that names none.
 func (f *face) scope(req *sdk.CallToolRequest) string {
-	if extra := req.GetExtra(); extra != nil && extra.Header.Get(identity.ConversationHeader) != "" {
-		return extra.Header.Get(identity.ConversationHeader)
+	if extra := req.GetExtra(); extra != nil && extra.Header.Get(conversationHeader) != "" {
+		return extra.Header.Get(conversationHeader)
 	}
 	if req.Session != nil && req.Session.ID() != "" {
 		return "mcp-session/" + req.Session.ID()
@@ -90,7 +92,7 @@ const shownArguments = 2000
 
 // ask has the client tell its user that a person has to allow the call, and send it again. The
 // user's own yes allows nothing: that is said to the sidecar.
-func (f *face) ask(res *sidecallv1.ExecuteToolResponse, params *sdk.CallToolParamsRaw, of identity.Call) *sdk.CallToolResult {
+func (f *face) ask(res *sidecallv1.ExecuteToolResponse, params *sdk.CallToolParamsRaw, of named) *sdk.CallToolResult {
 	hold := res.GetHold()
 	message := fmt.Sprintf("%s is held until a person allows it: %s. Nothing was sent. Its arguments: %s.",
 		params.Name, hold.GetReason(), shortened(string(params.Arguments), shownArguments))
@@ -99,34 +101,31 @@ func (f *face) ask(res *sidecallv1.ExecuteToolResponse, params *sdk.CallToolPara
 	} else {
 		message += " It is allowed"
 	}
-	message += fmt.Sprintf(" where the sidecar is looked after: sidecall approvals approve --conversation %q --id %q. Go on when that is done.", of.Conversation, of.ID)
+	message += fmt.Sprintf(" where the sidecar is looked after: sidecall approvals approve --conversation %q --id %q. Go on when that is done.", of.Conversation, of.ToolUse)
 	return &sdk.CallToolResult{
 		InputRequests: sdk.InputRequestMap{approval: &sdk.ElicitParams{
 			Mode: "form", Message: message, RequestedSchema: map[string]any{"type": "object", "properties": map[string]any{}},
 		}},
-		RequestState: statePrefix + base64.RawURLEncoding.EncodeToString([]byte(of.ID)),
+		RequestState: statePrefix + base64.RawURLEncoding.EncodeToString([]byte(of.ToolUse)),
 	}
 }
 
 // continued finds the call that a further round of a request is of. One that had no id of its
 // own has the one that was made for it.
-func (f *face) continued(ctx context.Context, params *sdk.CallToolParamsRaw, of *identity.Call) error {
+func (f *face) continued(ctx context.Context, params *sdk.CallToolParamsRaw, of *named) error {
 	encoded, ours := strings.CutPrefix(params.RequestState, statePrefix)
 	decoded, err := base64.RawURLEncoding.DecodeString(encoded)
 	id := string(decoded)
 	if !ours || err != nil || id == "" || !utf8.ValidString(id) {
 		return wrongState("it is none that this server has given: send requestState as it came, or the request anew without it")
 	}
-	if !of.Made && id != of.ID {
+	if !of.made && id != of.ToolUse {
 		return wrongState("it is of another call than _meta says")
 	}
-	if of.Made {
-		if of.Conversation == identity.Alone(of.ID) {
-			of.Conversation = identity.Alone(id)
-		}
-		of.ID = id
+	if of.made {
+		of.again(id)
 	}
-	_, err = f.options.Tools.GetExecution(ctx, &sidecallv1.GetExecutionRequest{ConversationId: of.Conversation, TurnId: of.Turn, ToolUseId: of.ID})
+	_, err = f.options.Tools.GetExecution(ctx, &sidecallv1.GetExecutionRequest{ConversationId: of.Conversation, TurnId: of.Turn, ToolUseId: of.ToolUse})
 	switch status.Code(err) {
 	case codes.OK, codes.DataLoss: // what is lost, its execution tells
 		return nil

@@ -1,113 +1,101 @@
-// Package identity finds out which call a request of MCP is. The protocol has no name for
-// one: the id of a JSON-RPC request is another one each time it is sent again, and so may its
-// progress token be. What is left is what clients write into _meta.
+// Package identity reads off a request of MCP which call it is of.
+//
+// MCP has no field for that. Its JSON-RPC id names a request, and the revision of 2026-07-28
+// has a client send a request again under another one; a progress token names a wish to hear of
+// it. Neither is ever taken. What is taken stands in _meta, where clients put what they know:
+//
+//	               tool use                      conversation                 turn             prompt
+//	Sidecall's     dev.sidecall/toolUseId        …/conversationId             …/turnId         …/promptId
+//	Claude Code    claudecode/toolUseId
+//	Codex                                        session_id, else thread_id,  turn_id
+//	                                             of x-codex-turn-metadata,
+//	                                             else threadId
+//	VS Code                                      vscode.conversationId        vscode.requestId
+//	opencode                                     ai.opencode/sessionID
+//	commerce       idempotency-key,
+//	               idempotency_key
+//
+// Of each column the first that is there counts. A conversation or a turn alone identifies no
+// call: a request without a tool use has no identity.
 package identity
 
 import (
-	"crypto/rand"
+	"crypto/sha256"
+	"encoding/base64"
 	"encoding/json"
+	"fmt"
+
+	"github.com/go-json-experiment/json/jsontext"
 )
 
-// The keys of _meta that say which call a request is.
+// prefix is before the names that are Sidecall's own.
+const prefix = "dev.sidecall/"
+
+// The names in _meta that are Sidecall's own.
 const (
-	ToolUseID    = "dev.sidecall/toolUseId"
-	Conversation = "dev.sidecall/conversationId"
-	Turn         = "dev.sidecall/turnId"
-	Prompt       = "dev.sidecall/promptId"
+	ToolUse      = prefix + "toolUseId"
+	Conversation = prefix + "conversationId"
+	Turn         = prefix + "turnId"
+	Prompt       = prefix + "promptId"
+	// Key is the idempotency key that a server gets.
+	Key = prefix + "idempotencyKey"
 )
 
-// ConversationHeader is the HTTP header that names the conversation where _meta does not.
-const ConversationHeader = "Sidecall-Conversation-Id"
-
-// Call is the identity of a call.
+// Call is what a request says of the call that it is of. Empty is what it does not say.
 type Call struct {
-	ID, Conversation, Turn, Prompt string
-	// Made: the request has no id, so this one was made for it. Sent again it is another call.
-	Made bool
+	ToolUse, Conversation, Turn, Prompt string
 }
 
-// world is a conversation of calls whose ids are nobody else's anyway.
-const world = "mcp"
-
-// known are the keys of clients that say which call a request is, the surest first.
-var known = []struct {
-	id string
-	// unique: two calls never have the same one, whatever conversation they are of.
-	unique bool
-}{
-	{ToolUseID, false},
-	{"claudecode/toolUseId", true}, // Claude Code: the provider's id
-	{"idempotency-key", false}, {"idempotency_key", false},
+// Of reads what _meta says. What others have put there is taken if it is a text that is not
+// empty, and else for nothing; a name of Sidecall's own that has another value is an error.
+func Of(meta json.RawMessage) (c Call, err error) {
+	var says map[string]json.RawMessage
+	if jsontext.Value(meta).Kind() == jsontext.KindBeginObject {
+		err = json.Unmarshal(meta, &says)
+	}
+	for _, name := range [...]string{ToolUse, Conversation, Turn, Prompt} {
+		if value, there := says[name]; there && err == nil && text(value) == "" {
+			err = fmt.Errorf("_meta: %s is to be a text that is not empty", name)
+		}
+	}
+	codex := says["x-codex-turn-metadata"]
+	if inText := text(codex); inText != "" {
+		codex = json.RawMessage(inText)
+	}
+	var turn map[string]json.RawMessage
+	_ = json.Unmarshal(codex, &turn) // what is no object says nothing
+	return Call{
+		ToolUse:      first(says[ToolUse], says["claudecode/toolUseId"], says["idempotency-key"], says["idempotency_key"]),
+		Conversation: first(says[Conversation], turn["session_id"], turn["thread_id"], says["threadId"], says["vscode.conversationId"], says["ai.opencode/sessionID"]),
+		Turn:         first(says[Turn], turn["turn_id"], says["vscode.requestId"]),
+		Prompt:       first(says[Prompt]),
+	}, err
 }
 
-// Alone is the conversation of a call that is known by nothing but the id that was made for it:
-// nobody else's calls are counted with it.
-func Alone(id string) string { return world + "/" + id }
-
-// Of returns the identity of a request by its _meta. scope is what else bounds the
-// conversation of a request that names none: the session, the authenticated caller, or what a
-// header says; empty where there is nothing.
-func Of(meta map[string]any, scope string) Call {
-	c := Call{
-		Conversation: first(meta, Conversation, "threadId", "vscode.conversationId", "ai.opencode/sessionID"),
-		Turn:         first(meta, Turn),
-		Prompt:       first(meta, Prompt, "vscode.requestId"),
+// Round is the call as one round of a request that takes several: each has its state, which
+// the client sends back, and is a call of its own. The first round has no state.
+func (c Call) Round(state json.RawMessage) Call {
+	if len(state) == 0 || c.ToolUse == "" {
+		return c
 	}
-	c.ofCodex(meta["x-codex-turn-metadata"])
-	unique := false
-	for _, key := range known {
-		if c.ID = text(meta[key.id]); c.ID != "" {
-			unique = key.unique
-			break
-		}
-	}
-	switch {
-	case c.ID == "":
-		c.ID, c.Made = "made_"+rand.Text(), true
-		if c.Conversation == "" {
-			c.Conversation = or(scope, Alone(c.ID))
-		}
-	case c.Conversation != "":
-	case unique:
-		c.Conversation = world // whatever session it is sent in the next time
-	default:
-		c.Conversation = scope
-	}
+	sum := sha256.Sum256(state)
+	c.ToolUse += "#" + base64.RawURLEncoding.EncodeToString(sum[:12])
 	return c
 }
 
-// ofCodex reads what Codex says of its turn: an object, or the text of one.
-func (c *Call) ofCodex(turn any) {
-	if encoded, ok := turn.(string); ok {
-		var decoded map[string]any
-		if json.Unmarshal([]byte(encoded), &decoded) != nil {
-			return
-		}
-		turn = decoded
-	}
-	said, _ := turn.(map[string]any)
-	c.Conversation = or(c.Conversation, first(said, "thread_id", "session_id"))
-	c.Turn = or(c.Turn, text(said["turn_id"]))
-}
-
-// first is the first of some keys that is a text.
-func first(meta map[string]any, keys ...string) string {
-	for _, key := range keys {
-		if value := text(meta[key]); value != "" {
-			return value
+func first(values ...json.RawMessage) string {
+	for _, value := range values {
+		if t := text(value); t != "" {
+			return t
 		}
 	}
 	return ""
 }
 
-func text(value any) string {
-	s, _ := value.(string)
-	return s
-}
-
-func or(a, b string) string {
-	if a != "" {
-		return a
+// text is a value that is a text; else empty.
+func text(value json.RawMessage) (t string) {
+	if json.Unmarshal(value, &t) != nil {
+		return ""
 	}
-	return b
+	return t
 }

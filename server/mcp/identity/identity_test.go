@@ -1,51 +1,71 @@
-package identity
+package identity_test
 
 import (
+	"encoding/json"
 	"strings"
 	"testing"
+
+	"github.com/sidecall/sidecall/server/mcp/identity"
 )
 
 func TestOf(t *testing.T) {
-	type meta = map[string]any
-	for name, test := range map[string]struct {
-		meta  meta
-		scope string
-		want  Call
+	t.Parallel()
+	for name, c := range map[string]struct {
+		meta string
+		want identity.Call
 	}{
-		"all of it":         {meta{ToolUseID: "t", Conversation: "c", Turn: "1", Prompt: "p"}, "s", Call{ID: "t", Conversation: "c", Turn: "1", Prompt: "p"}},
-		"only an id":        {meta{ToolUseID: "t"}, "s", Call{ID: "t", Conversation: "s"}},
-		"nothing around":    {meta{ToolUseID: "t"}, "", Call{ID: "t"}},
-		"Claude Code":       {meta{"claudecode/toolUseId": "toolu_1"}, "session 1", Call{ID: "toolu_1", Conversation: "mcp"}},
-		"ours wins":         {meta{"claudecode/toolUseId": "toolu_1", ToolUseID: "t"}, "s", Call{ID: "t", Conversation: "s"}},
-		"an idempotency":    {meta{"idempotency-key": "k"}, "s", Call{ID: "k", Conversation: "s"}},
-		"its other name":    {meta{"idempotency_key": "k"}, "s", Call{ID: "k", Conversation: "s"}},
-		"VS Code":           {meta{"vscode.conversationId": "v", "vscode.requestId": "r", "idempotency-key": "k"}, "", Call{ID: "k", Conversation: "v", Prompt: "r"}},
-		"opencode":          {meta{"ai.opencode/sessionID": "o", ToolUseID: "t"}, "", Call{ID: "t", Conversation: "o"}},
-		"Codex":             {meta{"threadId": "th", "x-codex-turn-metadata": meta{"session_id": "s", "turn_id": "u"}, ToolUseID: "t"}, "", Call{ID: "t", Conversation: "th", Turn: "u"}},
-		"Codex, as text":    {meta{"x-codex-turn-metadata": `{"session_id":"s","thread_id":"th","turn_id":"u"}`, ToolUseID: "t"}, "", Call{ID: "t", Conversation: "th", Turn: "u"}},
-		"Codex, no object":  {meta{"x-codex-turn-metadata": `[`, ToolUseID: "t"}, "s", Call{ID: "t", Conversation: "s"}},
-		"of a wrong type":   {meta{ToolUseID: 7, "claudecode/toolUseId": "toolu_1"}, "s", Call{ID: "toolu_1", Conversation: "mcp"}},
-		"empty is not said": {meta{ToolUseID: "", "idempotency_key": "k"}, "s", Call{ID: "k", Conversation: "s"}},
+		"nothing":           {``, identity.Call{}},
+		"null":              {`null`, identity.Call{}},
+		"no object":         {`[1]`, identity.Call{}},
+		"a progress token":  {`{"progressToken": "p1"}`, identity.Call{}},
+		"Sidecall's own":    {`{"dev.sidecall/toolUseId":"t","dev.sidecall/conversationId":"c","dev.sidecall/turnId":"n","dev.sidecall/promptId":"p"}`, identity.Call{ToolUse: "t", Conversation: "c", Turn: "n", Prompt: "p"}},
+		"Sidecall's first":  {`{"claudecode/toolUseId":"x","idempotency-key":"k","dev.sidecall/toolUseId":"t"}`, identity.Call{ToolUse: "t"}},
+		"Claude Code":       {`{"claudecode/toolUseId":"toolu_1","progressToken":4}`, identity.Call{ToolUse: "toolu_1"}},
+		"Codex":             {`{"threadId":"t","x-codex-turn-metadata":{"session_id":"s","thread_id":"t","turn_id":"n"}}`, identity.Call{Conversation: "s", Turn: "n"}},
+		"Codex, as a text":  {`{"x-codex-turn-metadata":"{\"thread_id\":\"t\",\"turn_id\":\"n\"}"}`, identity.Call{Conversation: "t", Turn: "n"}},
+		"Codex, its thread": {`{"threadId":"t","x-codex-turn-metadata":7}`, identity.Call{Conversation: "t"}},
+		"VS Code":           {`{"vscode.conversationId":"c","vscode.requestId":"r"}`, identity.Call{Conversation: "c", Turn: "r"}},
+		"opencode":          {`{"ai.opencode/sessionID":"s"}`, identity.Call{Conversation: "s"}},
+		"commerce":          {`{"idempotency-key":"k"}`, identity.Call{ToolUse: "k"}},
+		"commerce, too":     {`{"idempotency_key":"k"}`, identity.Call{ToolUse: "k"}},
+		"others' nonsense":  {`{"claudecode/toolUseId":{"a":1},"idempotency-key":7,"threadId":""}`, identity.Call{}},
+		"in other letters":  {`{"DEV.SIDECALL/TOOLUSEID":"t","IDEMPOTENCY-KEY":"k"}`, identity.Call{}},
 	} {
-		t.Run(name, func(t *testing.T) {
-			if got := Of(test.meta, test.scope); got != test.want {
-				t.Errorf("got %+v, want %+v", got, test.want)
-			}
-		})
+		if got, err := identity.Of(json.RawMessage(c.meta)); err != nil || got != c.want {
+			t.Errorf("%s: got %+v, %v, want %+v", name, got, err, c.want)
+		}
 	}
 }
 
-// What changes when a request is sent again is no name of a call.
-func TestWithoutAnIDEveryRequestIsACallOfItsOwn(t *testing.T) {
-	meta := map[string]any{"progressToken": "p", "vscode.requestId": "r"}
-	one, other := Of(meta, ""), Of(meta, "")
-	if !one.Made || !other.Made || one.ID == other.ID || one.Conversation == other.Conversation {
-		t.Errorf("two requests without an id are %+v and %+v", one, other)
+// An id that is Sidecall's own and no text is a mistake of who has put it there: to run the call
+// without an identity would break what it asks for.
+func TestAnIDOfAWrongType(t *testing.T) {
+	t.Parallel()
+	for _, value := range []string{`7`, `""`, `null`, `["t"]`, `true`} {
+		for _, name := range []string{identity.ToolUse, identity.Conversation, identity.Turn, identity.Prompt} {
+			_, err := identity.Of(json.RawMessage(`{"` + name + `":` + value + `}`))
+			if err == nil || !strings.Contains(err.Error(), name) {
+				t.Errorf("%s: %s: %v", name, value, err)
+			}
+		}
 	}
-	if !strings.HasSuffix(one.Conversation, one.ID) {
-		t.Errorf("the conversation of a call of its own is %q", one.Conversation)
+}
+
+func TestRound(t *testing.T) {
+	t.Parallel()
+	call := identity.Call{ToolUse: "t", Conversation: "c"}
+	one, again, two := call.Round(json.RawMessage(`"a"`)), call.Round(json.RawMessage(`"a"`)), call.Round(json.RawMessage(`"b"`))
+	switch {
+	case call.Round(nil) != call:
+		t.Error("the first round is another call")
+	case one == call, one == two:
+		t.Error("two rounds are one call")
+	case one != again:
+		t.Error("a round that is repeated is another call")
+	case one.Conversation != "c", !strings.HasPrefix(one.ToolUse, "t#"):
+		t.Errorf("%+v", one)
 	}
-	if got := Of(nil, "session 1"); got.Conversation != "session 1" {
-		t.Errorf("the conversation of a request in a session is %q", got.Conversation)
+	if nobody := (identity.Call{}).Round(json.RawMessage(`"a"`)); nobody != (identity.Call{}) {
+		t.Errorf("a state identifies a call: %+v", nobody)
 	}
 }
