@@ -9,6 +9,7 @@ import (
 	"github.com/sidecall/sidecall/internal/catalog"
 	"github.com/sidecall/sidecall/internal/config"
 	"github.com/sidecall/sidecall/internal/definition"
+	"github.com/sidecall/sidecall/internal/identity"
 	"github.com/sidecall/sidecall/internal/tool"
 )
 
@@ -98,6 +99,10 @@ func discoveredRoute(h *host, d backend.Discovered, as config.Discovered, cfg *c
 	}
 	if err := grant(d.Wishes, &as, cfg); err != nil {
 		return nil, fmt.Errorf("tool %s: %w", as.Name, err)
+	}
+	if as.Effect == tool.Keyed && h.config.MCP != nil && !d.Keyed {
+		h.logger.Warn("a tool counts as non_idempotent: the config says keyed, and its server does not say that it honours the key (capability experimental."+identity.Extension+")", "tool", as.Name)
+		as.Effect = tool.NonIdempotent
 	}
 	route := newRoute(h, discoveredTool(h, d, as), d.Name)
 	if _, err := compileSchema(route, patterns); err != nil {

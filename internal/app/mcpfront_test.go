@@ -1,6 +1,7 @@
 package app
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -174,13 +175,19 @@ func TestACallOverMCPRunsOnce(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
+		keyed := &mcp.CallToolParams{Name: "pay", Arguments: map[string]any{"cents": 5}, Meta: mcp.Meta{"dev.sidecall/idempotencyKey": "k"}}
+		for range 2 { // as another sidecar sends it
+			if _, err := s.connect(t, revision, nil).CallTool(t.Context(), keyed); err != nil {
+				t.Fatal(err)
+			}
+		}
 		for range 2 { // nobody can know that these are one
 			if _, err := s.connect(t, revision, nil).CallTool(t.Context(), pay("", 5)); err != nil {
 				t.Fatal(err)
 			}
 		}
-		if n := s.paid.Load(); n != 4 {
-			t.Errorf("%d payments, want 1 + 1 + 2", n)
+		if n := s.paid.Load(); n != 5 {
+			t.Errorf("%d payments, want 1 + 1 + 1 + 2", n)
 		}
 	})
 }
@@ -386,5 +393,61 @@ func TestPagesAndHostsThatMayNotAsk(t *testing.T) {
 		}
 		_ = res.Body.Close()
 		cancel()
+	}
+}
+
+// A server that says that it honours the key of a call may be sent the call again; any other may
+// not, whatever the config says of its tools.
+func TestAnMCPServerThatHonoursTheKey(t *testing.T) {
+	for _, honours := range []bool{true, false} {
+		var keys []string
+		var mu sync.Mutex
+		office := mcp.NewServer(&mcp.Implementation{Name: "office", Version: "1"}, &mcp.ServerOptions{Capabilities: &mcp.ServerCapabilities{}})
+		if honours {
+			office = mcp.NewServer(&mcp.Implementation{Name: "office", Version: "1"}, &mcp.ServerOptions{
+				Capabilities: &mcp.ServerCapabilities{Experimental: map[string]any{"dev.sidecall/idempotency": map[string]any{}}}})
+		}
+		office.AddTool(&mcp.Tool{Name: "pay", InputSchema: json.RawMessage(`{"type":"object"}`)}, func(_ context.Context, req *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
+			mu.Lock()
+			key, _ := req.Params.Meta["dev.sidecall/idempotencyKey"].(string)
+			keys = append(keys, key)
+			mu.Unlock()
+			return &mcp.CallToolResult{Content: []mcp.Content{&mcp.TextContent{Text: "paid"}}}, nil
+		})
+		inner := mcp.NewStreamableHTTPHandler(func(*http.Request) *mcp.Server { return office }, nil)
+		var lost atomic.Bool
+		web := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			body, _ := io.ReadAll(r.Body)
+			r.Body = io.NopCloser(bytes.NewReader(body))
+			if bytes.Contains(body, []byte("tools/call")) && lost.CompareAndSwap(false, true) {
+				inner.ServeHTTP(httptest.NewRecorder(), r)
+				panic(http.ErrAbortHandler) // it is paid, and the answer is lost
+			}
+			inner.ServeHTTP(w, r)
+		}))
+		t.Cleanup(web.Close)
+		socket := filepath.Join(harness.ShortDir(t), "s.sock")
+		s := started(t, parsed(t, fmt.Sprintf(`
+listen: [%q]
+admin: off
+store: {memory: {}}
+backends: {office: {mcp: {url: %q, allow_private: true}, effects: {pay: keyed}}}
+`, "unix://"+socket, web.URL)), quiet())
+		<-s.Ready()
+		res, err := dialled(t, socket).ExecuteTool(t.Context(), &sidecallv1.ExecuteToolRequest{ToolUseId: "1", ConversationId: "c", ToolName: "pay"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		mu.Lock()
+		switch {
+		case honours && (!strings.Contains(res.GetContent(), "paid") || len(keys) != 2 || keys[0] != keys[1] || keys[0] == ""):
+			t.Errorf("keyed: %v, sent with %q", res, keys)
+		case !honours && (res.GetError().GetCode() != "OUTCOME_UNKNOWN" || len(keys) != 1):
+			t.Errorf("not keyed: %v, sent with %q", res, keys)
+		}
+		mu.Unlock()
+		if err := s.Stop(context.Background()); err != nil {
+			t.Error(err)
+		}
 	}
 }

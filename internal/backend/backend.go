@@ -56,6 +56,8 @@ type Discovered struct {
 	Effect      tool.Effect
 	Claimed     bool
 	Annotations map[string]string
+	// Keyed: its server says that it honours Invocation.IdempotencyKey.
+	Keyed bool
 	// Wishes of how it is called; nil for none. They count where the config says
 	// nothing.
 	Wishes *Wishes

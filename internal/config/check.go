@@ -5,8 +5,6 @@ import (
 	"path/filepath"
 	"reflect"
 	"slices"
-
-	"github.com/sidecall/sidecall/internal/tool"
 )
 
 // check looks at what no single key can say: references between parts of the
@@ -67,18 +65,12 @@ func (k *checker) backend(name string, b Backend, w within) {
 func (k *checker) discoveredTools(b Backend, w within) {
 	for _, name := range slices.Sorted(maps.Keys(b.Effects)) {
 		at := w.in("effects", name)
-		if b.Effects[name] == tool.Keyed && b.MCP != nil {
-			at.bad(noKey)
-		}
 		if b.Tools[name].Effect != nil {
 			at.bad("the effect of this tool is also in tools." + name + ".effect: expected it in one place")
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(b.Tools)) {
 		at, o := w.in("tools", name), b.Tools[name]
-		if o.Effect != nil && *o.Effect == tool.Keyed && b.MCP != nil {
-			at.in("effect").bad(noKey)
-		}
 		if o.EffectKey != nil && b.saysReadOnly(name) {
 			at.in("effect_key").bad(noEffect)
 		}

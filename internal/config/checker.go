@@ -38,6 +38,5 @@ func newChecker(c *Config, found *collector, discovered []string) *checker {
 	return k
 }
 
-// noKey: MCP has no place for an idempotency key that servers agree on. An
-// http tool sends it in a header, an exec tool finds it in its environment.
-const noKey = "an mcp tool cannot be keyed, as no idempotency key reaches it: expected read_only, idempotent or non_idempotent"
+// noKey: whether an MCP server honours the key is known when it is there.
+const noKey = "a tool of this file on an mcp backend cannot be keyed: say so in effects of the backend, where it counts once the server says that it honours the key"

@@ -9,6 +9,7 @@ import (
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 	"google.golang.org/protobuf/proto"
 
+	"github.com/sidecall/sidecall/internal/identity"
 	sidecallv1 "github.com/sidecall/sidecall/proto/sidecall/v1"
 )
 
@@ -32,7 +33,10 @@ func newFace(ctx context.Context, options *Options, profile string) (*face, erro
 	f.server = sdk.NewServer(&sdk.Implementation{Name: "sidecall", Title: "Sidecall", Version: options.Version}, &sdk.ServerOptions{
 		Instructions: taught.GetText(),
 		Logger:       options.Log,
-		Capabilities: &sdk.ServerCapabilities{Tools: &sdk.ToolCapabilities{ListChanged: true}},
+		Capabilities: &sdk.ServerCapabilities{
+			Tools:        &sdk.ToolCapabilities{ListChanged: true},
+			Experimental: map[string]any{identity.Extension: map[string]any{"version": 1}},
+		},
 	})
 	f.server.AddReceivingMiddleware(f.receive)
 	return f, f.look(ctx)

@@ -6,7 +6,7 @@ import (
 
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
-	"github.com/sidecall/sidecall/server/mcp/identity"
+	"github.com/sidecall/sidecall/internal/identity"
 )
 
 // named is the identity of a request, within a scope.
@@ -21,7 +21,7 @@ const (
 	// conversationHeader names the conversation of a request where _meta does not.
 	conversationHeader = "Sidecall-Conversation-Id"
 	// claudeCode has ids of its provider: two calls never have the same one, whatever
-	// conversation they are of.
+	// conversation they are of. Nor have two that another sidecar makes.
 	claudeCode = "claudecode/toolUseId"
 	// world is the conversation of calls whose ids are nobody else's.
 	world = "mcp"
@@ -44,7 +44,7 @@ func name(meta sdk.Meta, scope string) (named, error) {
 	}
 	switch {
 	case n.Conversation != "":
-	case meta[claudeCode] == n.ToolUse:
+	case meta[claudeCode] == n.ToolUse, meta[identity.Key] == n.ToolUse:
 		n.Conversation = world // whatever session it is sent in the next time
 	case n.made && scope == "":
 		n.Conversation = alone(n.ToolUse)

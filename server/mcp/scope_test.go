@@ -6,7 +6,7 @@ import (
 
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
-	"github.com/sidecall/sidecall/server/mcp/identity"
+	"github.com/sidecall/sidecall/internal/identity"
 )
 
 func TestTheConversationOfARequest(t *testing.T) {

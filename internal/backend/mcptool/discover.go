@@ -62,7 +62,7 @@ func (b *Backend) discover(ctx context.Context, s *session) ([]backend.Discovere
 	ctx, cancel := context.WithTimeoutCause(ctx, b.timing.List,
 		fmt.Errorf("the server did not answer within %s", b.timing.List))
 	defer cancel()
-	list := toolList{seen: make(map[string]bool)}
+	list := toolList{seen: make(map[string]bool), keyed: s.keyed()}
 	defer func() {
 		if list.leftOut > maxComplaints {
 			b.log.Warn("more tools were left out", "tools", list.leftOut-maxComplaints)
@@ -96,6 +96,7 @@ type toolList struct {
 	tools []backend.Discovered
 	seen  map[string]bool
 	size  int // bytes of its pages
+	keyed bool
 	// leftOut counts the tools that could not be taken.
 	leftOut int
 }
@@ -109,7 +110,7 @@ func (b *Backend) add(list *toolList, page []json.RawMessage) (full bool) {
 			if len(list.tools) == maxTools {
 				return true
 			}
-			list.seen[found.Name] = true
+			list.seen[found.Name], found.Keyed = true, list.keyed
 			list.tools = append(list.tools, found)
 			continue
 		case err == nil:

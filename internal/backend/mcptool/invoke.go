@@ -10,6 +10,7 @@ import (
 	"go.opentelemetry.io/otel"
 
 	"github.com/sidecall/sidecall/internal/backend"
+	"github.com/sidecall/sidecall/internal/identity"
 	"github.com/sidecall/sidecall/internal/tool"
 )
 
@@ -33,6 +34,7 @@ func (b *Backend) Invoke(ctx context.Context, call backend.Invocation) (backend.
 	defer s.leave()
 
 	params := &mcp.CallToolParams{Name: call.Target, Arguments: call.Args, Meta: metaOf(ctx)}
+	params.Meta[identity.Key] = call.IdempotencyKey
 	if len(call.Args) == 0 {
 		params.Arguments = json.RawMessage("{}")
 	}
@@ -129,7 +131,7 @@ func (m meta) Keys() []string {
 }
 
 func metaOf(ctx context.Context) mcp.Meta {
-	m := make(meta, 4)
+	m := make(meta, 8)
 	otel.GetTextMapPropagator().Inject(ctx, m)
 	return mcp.Meta(m)
 }

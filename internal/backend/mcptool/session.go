@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/sidecall/sidecall/internal/identity"
 )
 
 // errEnded is the cause of what ends with a session.
@@ -82,6 +84,16 @@ func (s *session) reason() error {
 	default:
 		return errors.New("the server process does not end")
 	}
+}
+
+// keyed reports that the server says that it honours the idempotency key of a call.
+func (s *session) keyed() bool {
+	said := s.client.InitializeResult()
+	if said == nil || said.Capabilities == nil {
+		return false
+	}
+	_, keyed := said.Capabilities.Experimental[identity.Extension]
+	return keyed
 }
 
 // enter counts a call; false when the session takes no more.

@@ -12,6 +12,7 @@
 //	                                             else threadId
 //	VS Code                                      vscode.conversationId        vscode.requestId
 //	opencode                                     ai.opencode/sessionID
+//	a sidecar      dev.sidecall/idempotencyKey
 //	commerce       idempotency-key,
 //	               idempotency_key
 //
@@ -37,7 +38,7 @@ const (
 	Conversation = prefix + "conversationId"
 	Turn         = prefix + "turnId"
 	Prompt       = prefix + "promptId"
-	// Key is the idempotency key that a server gets.
+	// Key is the idempotency key that a server gets: two calls never have the same one.
 	Key = prefix + "idempotencyKey"
 )
 
@@ -46,6 +47,11 @@ type Call struct {
 	ToolUse, Conversation, Turn, Prompt string
 }
 
+// Extension is the name under which a server says, among its experimental capabilities, that it
+// honours Key: a call that is sent again with it has no second effect, and is answered as the
+// first time.
+const Extension = prefix + "idempotency"
+
 // Of reads what _meta says. What others have put there is taken if it is a text that is not
 // empty, and else for nothing; a name of Sidecall's own that has another value is an error.
 func Of(meta json.RawMessage) (c Call, err error) {
@@ -53,7 +59,7 @@ func Of(meta json.RawMessage) (c Call, err error) {
 	if jsontext.Value(meta).Kind() == jsontext.KindBeginObject {
 		err = json.Unmarshal(meta, &says)
 	}
-	for _, name := range [...]string{ToolUse, Conversation, Turn, Prompt} {
+	for _, name := range [...]string{ToolUse, Conversation, Turn, Prompt, Key} {
 		if value, there := says[name]; there && err == nil && text(value) == "" {
 			err = fmt.Errorf("_meta: %s is to be a text that is not empty", name)
 		}
@@ -65,7 +71,7 @@ func Of(meta json.RawMessage) (c Call, err error) {
 	var turn map[string]json.RawMessage
 	_ = json.Unmarshal(codex, &turn) // what is no object says nothing
 	return Call{
-		ToolUse:      first(says[ToolUse], says["claudecode/toolUseId"], says["idempotency-key"], says["idempotency_key"]),
+		ToolUse:      first(says[ToolUse], says["claudecode/toolUseId"], says[Key], says["idempotency-key"], says["idempotency_key"]),
 		Conversation: first(says[Conversation], turn["session_id"], turn["thread_id"], says["threadId"], says["vscode.conversationId"], says["ai.opencode/sessionID"]),
 		Turn:         first(says[Turn], turn["turn_id"], says["vscode.requestId"]),
 		Prompt:       first(says[Prompt]),

@@ -5,7 +5,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/sidecall/sidecall/server/mcp/identity"
+	"github.com/sidecall/sidecall/internal/identity"
 )
 
 func TestOf(t *testing.T) {
