@@ -27,7 +27,7 @@ type Backend struct {
 	Prefix  string                 `yaml:"prefix" with:"mcp|worker" doc:"Put before the names of discovered tools. No tool of another backend is called so." format:"prefix"`
 	Include []string               `yaml:"include" with:"mcp|worker" doc:"Globs of the discovered tools to offer, without prefix. Without this key: all." format:"glob"`
 	Exclude []string               `yaml:"exclude" with:"mcp|worker" doc:"Globs of the discovered tools not to offer, without prefix; stronger than include." format:"glob"`
-	Effects map[string]tool.Effect `yaml:"effects" with:"mcp|worker" doc:"Effect of discovered tools by name without prefix; * for the rest. Not keyed on an mcp backend: no idempotency key reaches an MCP server." keys:"nonempty"`
+	Effects map[string]tool.Effect `yaml:"effects" with:"mcp|worker" doc:"Effect of discovered tools by name without prefix; * for the rest. keyed on an mcp backend counts where its server says that it honours the key (see mcp-idempotency.md), and as non_idempotent elsewhere." keys:"nonempty"`
 	Pin     bool                   `yaml:"pin" with:"mcp|worker" doc:"Refuse discovered tools that say something else of themselves (description, schemas, annotations) than their line in the file of pins. A tool that has no line is written down when it is first seen; where the file cannot be written it is refused."`
 	Tools   map[string]Override    `yaml:"tools" with:"mcp|worker" doc:"Policy of discovered tools by name without prefix." keys:"nonempty"`
 }
