@@ -90,6 +90,7 @@ func (g *GRPC) agents(in *intake, offered []string) *grpc.Server {
 	server := g.server(in, options...)
 	server.RegisterService(in.methods(&sidecallv1.ToolService_ServiceDesc), &Service{Executor: g.executor, Offered: offered, bytes: in.bytes, mostArguments: in.most, readers: g.readers, loads: in.loads})
 	server.RegisterService(in.methods(&sidecallv1.ConversationService_ServiceDesc), &Conversations{Executor: g.executor, Book: g.options.Book, Offered: offered})
+	server.RegisterService(in.methods(&sidecallv1.McpService_ServiceDesc), &MCP{Executor: g.executor, Offered: offered, bytes: in.bytes})
 	g.forWorkers(server, in, offered)
 	return described(server, in, g.Health)
 }

@@ -119,9 +119,13 @@ func (s *Service) GetInstructions(_ context.Context, req *sidecallv1.GetInstruct
 
 // profile is the one that a question names.
 func (s *Service) profile(snapshot *catalog.Snapshot, name string) (catalog.Profile, error) {
-	profile, ok := snapshot.Profiles.Find(name, s.Offered...)
+	return profileOf(snapshot, name, s.Offered)
+}
+
+func profileOf(snapshot *catalog.Snapshot, name string, offered []string) (catalog.Profile, error) {
+	profile, ok := snapshot.Profiles.Find(name, offered...)
 	if !ok {
-		refusal := explain.UnknownProfile(name, snapshot.Profiles.Names(s.Offered...))
+		refusal := explain.UnknownProfile(name, snapshot.Profiles.Names(offered...))
 		return profile, status.Errorf(codes.InvalidArgument, "profile: %s. %s", refusal.Constraint, refusal.Hint)
 	}
 	return profile, nil

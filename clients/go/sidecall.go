@@ -184,6 +184,10 @@ func (c *Client) Close() error {
 // ConversationId of its call).
 func (c *Client) Stub() sidecallv1.ToolServiceClient { return c.service }
 
+// Servers returns the stub of the service that hands on what MCP servers have beside tools. It
+// is for fronts that serve MCP clients.
+func (c *Client) Servers() sidecallv1.McpServiceClient { return sidecallv1.NewMcpServiceClient(c.conn) }
+
 // Operator returns the stub of the service for those who look after a sidecar:
 // it lists and settles calls of which nobody knows whether they ran. It is served
 // at the sidecar's operator socket, so of a Client that was dialled there. A loop

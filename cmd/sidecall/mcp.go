@@ -79,7 +79,7 @@ func withLaunched(cmd *cobra.Command, path string, do func(*sidecall.Client) err
 // serveMCP serves one client, until it leaves.
 func serveMCP(cmd *cobra.Command, client *sidecall.Client, profile string, logger *slog.Logger) error {
 	front := mcp.New(mcp.Options{
-		Tools: client.Stub(), Version: buildVersion().Version, Log: logger,
+		Tools: client.Stub(), Servers: client.Servers(), Version: buildVersion().Version, Log: logger,
 		// A process has one client, and nobody else knows the name.
 		Scope: "mcp-stdio/" + rand.Text(),
 	})

@@ -42,7 +42,7 @@ func newMCPFront(p *parts, version string, bytes *limit.Bytes) *mcpFront {
 	}
 	f.conn = conn
 	f.front = mcp.New(mcp.Options{
-		Tools: sidecallv1.NewToolServiceClient(conn), Version: version, Log: p.telemetry.Logger,
+		Tools: sidecallv1.NewToolServiceClient(conn), Servers: sidecallv1.NewMcpServiceClient(conn), Version: version, Log: p.telemetry.Logger,
 		MaxRequestBytes: int64(p.config.Limits.MaxRequestBytes), Bytes: bytes,
 	})
 	hosts := append([]string{cfg.Reveal()}, cfg.Hosts...)

@@ -159,3 +159,23 @@ type Block struct {
 	Name     string
 	Size     int64
 }
+
+// Relay is a Backend whose server has more than tools: resources, prompts and completions, as
+// MCP has them.
+type Relay interface {
+	Backend
+
+	// Forward makes one request that has no effect, by its method and parameters in MCP, and
+	// returns the result as it came. An error that is the server's own is a *Refusal.
+	Forward(ctx context.Context, method string, params json.RawMessage, room Room) (result json.RawMessage, err error)
+}
+
+// Refusal is an error of a server in the place of a result, as JSON-RPC has it.
+type Refusal struct {
+	Code    int64           `json:"code"`
+	Message string          `json:"message"`
+	Data    json.RawMessage `json:"data,omitempty"`
+}
+
+// Error implements error.
+func (r *Refusal) Error() string { return r.Message }

@@ -18,6 +18,8 @@ type face struct {
 	options *Options
 	profile string
 	server  *sdk.Server
+	// servers: there are MCP servers behind it.
+	servers bool
 
 	mu     sync.Mutex
 	listed map[string]*sidecallv1.Tool
@@ -29,17 +31,30 @@ func newFace(ctx context.Context, options *Options, profile string) (*face, erro
 	if err != nil {
 		return nil, err
 	}
-	f := &face{options: options, profile: profile, listed: map[string]*sidecallv1.Tool{}}
+	servers, err := hasServers(ctx, options, profile)
+	if err != nil {
+		return nil, err
+	}
+	f := &face{options: options, profile: profile, servers: servers, listed: map[string]*sidecallv1.Tool{}}
 	f.server = sdk.NewServer(&sdk.Implementation{Name: "sidecall", Title: "Sidecall", Version: options.Version}, &sdk.ServerOptions{
 		Instructions: taught.GetText(),
 		Logger:       options.Log,
-		Capabilities: &sdk.ServerCapabilities{
-			Tools:        &sdk.ToolCapabilities{ListChanged: true},
-			Experimental: map[string]any{identity.Extension: map[string]any{"version": 1}},
-		},
+		Capabilities: capabilities(servers),
+		SetCacheable: func(_ context.Context, _ sdk.Request, c *sdk.Cacheable) { c.CacheScope = private },
 	})
 	f.server.AddReceivingMiddleware(f.receive)
 	return f, f.look(ctx)
+}
+
+func capabilities(servers bool) *sdk.ServerCapabilities {
+	c := &sdk.ServerCapabilities{
+		Tools:        &sdk.ToolCapabilities{ListChanged: true},
+		Experimental: map[string]any{identity.Extension: map[string]any{"version": 1}},
+	}
+	if servers {
+		c.Resources, c.Prompts, c.Completions = new(sdk.ResourceCapabilities), new(sdk.PromptCapabilities), new(sdk.CompletionCapabilities)
+	}
+	return c
 }
 
 // sessions is how many clients are connected.
@@ -54,6 +69,9 @@ func (f *face) sessions() (n int) {
 // there are not.
 func (f *face) receive(next sdk.MethodHandler) sdk.MethodHandler {
 	return func(ctx context.Context, method string, req sdk.Request) (sdk.Result, error) {
+		if result := forwarded[method]; result != nil && f.servers {
+			return f.forward(ctx, method, req, result())
+		}
 		switch params := req.GetParams().(type) {
 		case *sdk.ListToolsParams:
 			if err := f.look(ctx); err != nil {

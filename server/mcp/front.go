@@ -25,6 +25,8 @@ import (
 type Options struct {
 	// Tools is the sidecar.
 	Tools sidecallv1.ToolServiceClient
+	// Servers are the MCP servers behind it.
+	Servers sidecallv1.McpServiceClient
 	// Version is the sidecar's own, which clients are told.
 	Version string
 	// Log is told what clients did wrong; nil drops it.

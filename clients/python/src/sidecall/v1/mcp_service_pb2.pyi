@@ -1,0 +1,23 @@
+from google.protobuf import descriptor as _descriptor
+from google.protobuf import message as _message
+from typing import ClassVar as _ClassVar, Optional as _Optional
+
+DESCRIPTOR: _descriptor.FileDescriptor
+
+class ForwardRequest(_message.Message):
+    __slots__ = ("profile", "method", "params_json")
+    PROFILE_FIELD_NUMBER: _ClassVar[int]
+    METHOD_FIELD_NUMBER: _ClassVar[int]
+    PARAMS_JSON_FIELD_NUMBER: _ClassVar[int]
+    profile: str
+    method: str
+    params_json: str
+    def __init__(self, profile: _Optional[str] = ..., method: _Optional[str] = ..., params_json: _Optional[str] = ...) -> None: ...
+
+class ForwardResponse(_message.Message):
+    __slots__ = ("result_json", "error_json")
+    RESULT_JSON_FIELD_NUMBER: _ClassVar[int]
+    ERROR_JSON_FIELD_NUMBER: _ClassVar[int]
+    result_json: str
+    error_json: str
+    def __init__(self, result_json: _Optional[str] = ..., error_json: _Optional[str] = ...) -> None: ...

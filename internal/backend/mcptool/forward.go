@@ -1,0 +1,70 @@
+package mcptool
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/sidecall/sidecall/internal/backend"
+)
+
+var _ backend.Relay = (*Backend)(nil)
+
+// forwarded are the methods that Forward knows: what the SDK does with the parameters of each.
+var forwarded = map[string]func(ctx context.Context, s *mcp.ClientSession, params json.RawMessage) error{
+	"resources/list":           sends((*mcp.ClientSession).ListResources),
+	"resources/templates/list": sends((*mcp.ClientSession).ListResourceTemplates),
+	"resources/read":           sends((*mcp.ClientSession).ReadResource),
+	"prompts/list":             sends((*mcp.ClientSession).ListPrompts),
+	"prompts/get":              sends((*mcp.ClientSession).GetPrompt),
+	"completion/complete":      sends((*mcp.ClientSession).Complete),
+}
+
+// sends is a method of the SDK for parameters that are JSON. Its result is the one that the
+// SDK was given, and is not looked at.
+func sends[P, R any](method func(*mcp.ClientSession, context.Context, *P) (R, error)) func(context.Context, *mcp.ClientSession, json.RawMessage) error {
+	return func(ctx context.Context, s *mcp.ClientSession, raw json.RawMessage) error {
+		params := new(P)
+		if len(raw) > 0 {
+			if err := json.Unmarshal(raw, params); err != nil {
+				return &backend.Refusal{Code: -32602, Message: err.Error()}
+			}
+		}
+		_, err := method(s, ctx, params)
+		return err
+	}
+}
+
+// Forward implements backend.Relay.
+func (b *Backend) Forward(ctx context.Context, method string, params json.RawMessage, room backend.Room) (json.RawMessage, error) {
+	send, known := forwarded[method]
+	if !known {
+		return nil, &backend.Refusal{Code: -32601, Message: fmt.Sprintf("%q is not handed on", method)}
+	}
+	s, failure := b.acquire(ctx)
+	if failure != nil {
+		return nil, failure.Err
+	}
+	defer s.leave()
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	defer context.AfterFunc(s.ctx, func() { cancel(errEnded) })()
+	c := &capture{room: room}
+	err := send(c.in(ctx), s.client, params)
+	switch a := s.done(c); {
+	case a.outcome == resulted:
+		return a.result, nil
+	case a.outcome == refused:
+		return nil, &backend.Refusal{Code: a.rpc.Code, Message: a.rpc.Message, Data: a.rpc.Data}
+	case a.outcome == tooLarge:
+		return nil, fmt.Errorf("the answer is too large to be read (at least %d bytes)", a.size)
+	case a.outcome == httpError:
+		return nil, fmt.Errorf("the server answers with HTTP status %d", a.status)
+	case a.err != nil:
+		return nil, withoutURL(a.err)
+	default:
+		return nil, withoutURL(err)
+	}
+}

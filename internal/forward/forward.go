@@ -1,0 +1,193 @@
+// Package forward hands requests of MCP that are no calls of tools on to the MCP servers behind a
+// sidecar, and makes one list of theirs.
+package forward
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"slices"
+	"strings"
+
+	"github.com/sidecall/sidecall/internal/backend"
+	"github.com/sidecall/sidecall/internal/catalog"
+)
+
+const (
+	// maxPages bounds the pages of one list of one server, maxItems the items of all.
+	maxPages = 1000
+	maxItems = 10_000
+	// The errors of JSON-RPC: no such method, parameters that cannot be.
+	noMethod, badParams = -32601, -32602
+)
+
+// server is an MCP server of which some tool may be called.
+type server struct {
+	backend.Relay
+
+	name string
+	// prefix is before the names of its tools, and of its prompts.
+	prefix string
+	mask   func(string) string
+}
+
+// Servers are the MCP servers behind routes, by the names of their backends.
+type Servers []server
+
+// Of returns the servers behind routes.
+func Of(routes []*catalog.Route) Servers {
+	var all Servers
+	for _, route := range routes {
+		relay, ok := route.Backend.(backend.Relay)
+		if !ok || slices.ContainsFunc(all, func(s server) bool { return s.name == route.Tool.Backend }) {
+			continue
+		}
+		all = append(all, server{relay, route.Tool.Backend, strings.TrimSuffix(route.Tool.Name, route.Target), route.Secrets.Replace})
+	}
+	slices.SortFunc(all, func(a, b server) int { return cmp.Compare(a.name, b.name) })
+	return all
+}
+
+// lists are the methods that list something: under which key, and which member is the name that
+// is the same for no two of them.
+var lists = map[string]struct{ key, name string }{
+	"resources/list":           {"resources", "uri"},
+	"resources/templates/list": {"resourceTemplates", "uriTemplate"},
+	"prompts/list":             {"prompts", "name"},
+}
+
+// Request makes a request. An error that is for the client is a *backend.Refusal.
+func (s Servers) Request(ctx context.Context, method string, params json.RawMessage, room backend.Room) (json.RawMessage, error) {
+	if list, ok := lists[method]; ok {
+		return s.list(ctx, method, list.key, list.name, room)
+	}
+	return s.first(ctx, method, params, room)
+}
+
+// list makes one list, without pages. A server that does not answer, or has nothing of the kind,
+// adds nothing to it.
+func (s Servers) list(ctx context.Context, method, key, name string, room backend.Room) (json.RawMessage, error) {
+	all := []map[string]json.RawMessage{}
+	seen := map[string]bool{}
+	var failed error
+	for _, server := range s {
+		err := server.pages(ctx, method, key, room, func(item map[string]json.RawMessage) bool {
+			var named string
+			if json.Unmarshal(item[name], &named) != nil {
+				return true
+			}
+			if key == "prompts" {
+				named = server.prefix + named
+				item[name], _ = json.Marshal(named) // a text
+			}
+			if !seen[named] {
+				seen[named] = true
+				all = append(all, item)
+			}
+			return len(all) < maxItems
+		})
+		if refusal, ok := errors.AsType[*backend.Refusal](err); err != nil && (!ok || refusal.Code != noMethod) {
+			failed = err
+		}
+	}
+	if len(all) == 0 && failed != nil {
+		return nil, failed
+	}
+	return json.Marshal(map[string]any{key: all})
+}
+
+// pages yields the items of a list of a server, until it is told to stop.
+func (s server) pages(ctx context.Context, method, key string, room backend.Room, yield func(map[string]json.RawMessage) bool) error {
+	params := json.RawMessage(`{}`)
+	for range maxPages {
+		raw, err := s.ask(ctx, method, params, room)
+		if err != nil {
+			return err
+		}
+		var page map[string]json.RawMessage
+		var items []map[string]json.RawMessage
+		if err := cmp.Or(json.Unmarshal(raw, &page), json.Unmarshal(page[key], &items)); err != nil {
+			return err
+		}
+		for _, item := range items {
+			if !yield(item) {
+				return nil
+			}
+		}
+		var next string
+		if json.Unmarshal(page["nextCursor"], &next) != nil || next == "" {
+			return nil
+		}
+		if params, err = json.Marshal(map[string]string{"cursor": next}); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// first is the answer of the first server that has one.
+func (s Servers) first(ctx context.Context, method string, params json.RawMessage, room backend.Room) (json.RawMessage, error) {
+	var refused error = &backend.Refusal{Code: noMethod, Message: "no server behind this one has that"}
+	for _, server := range s {
+		own, theirs := server.addressed(method, params)
+		if !theirs {
+			continue
+		}
+		result, err := server.ask(ctx, method, own, room)
+		if err == nil {
+			return result, nil
+		}
+		// One that does not know the method says less than one that does not know the thing.
+		if refusal, ok := errors.AsType[*backend.Refusal](err); !ok || refusal.Code != noMethod {
+			refused = err
+		}
+	}
+	return nil, refused
+}
+
+// ask makes a request of one server. Its secrets are not in the answer.
+func (s server) ask(ctx context.Context, method string, params json.RawMessage, room backend.Room) (json.RawMessage, error) {
+	result, err := s.Forward(ctx, method, params, room)
+	if refusal, ok := errors.AsType[*backend.Refusal](err); ok {
+		return nil, &backend.Refusal{Code: refusal.Code, Message: s.mask(refusal.Message), Data: json.RawMessage(s.mask(string(refusal.Data)))}
+	}
+	if err != nil {
+		return nil, errors.New(s.mask(err.Error()))
+	}
+	return json.RawMessage(s.mask(string(result))), nil
+}
+
+// addressed returns the parameters as the server knows them; false when they name a prompt that
+// cannot be its own.
+func (s server) addressed(method string, params json.RawMessage) (json.RawMessage, bool) {
+	if s.prefix == "" {
+		return params, true
+	}
+	var all, within map[string]json.RawMessage
+	if json.Unmarshal(params, &all) != nil {
+		return params, true // for it to refuse
+	}
+	within = all
+	if method == "completion/complete" {
+		if json.Unmarshal(all["ref"], &within) != nil {
+			return params, true
+		}
+	} else if method != "prompts/get" {
+		return params, true
+	}
+	var name string
+	if json.Unmarshal(within["name"], &name) != nil || name == "" { // that of a resource
+		return params, true
+	}
+	own, theirs := strings.CutPrefix(name, s.prefix)
+	if !theirs {
+		return nil, false
+	}
+	within["name"], _ = json.Marshal(own) // a text
+	if method == "completion/complete" {
+		all["ref"], _ = json.Marshal(within) // of what was JSON
+	}
+	encoded, err := json.Marshal(all)
+	return encoded, err == nil
+}

@@ -1,0 +1,62 @@
+package server
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"time"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	"github.com/sidecall/sidecall/internal/backend"
+	"github.com/sidecall/sidecall/internal/call"
+	"github.com/sidecall/sidecall/internal/forward"
+	"github.com/sidecall/sidecall/internal/limit"
+	sidecallv1 "github.com/sidecall/sidecall/proto/sidecall/v1"
+)
+
+// forwardTime bounds one request that is handed on.
+const forwardTime = 30 * time.Second
+
+// MCP is the McpService of a sidecar.
+type MCP struct {
+	sidecallv1.UnimplementedMcpServiceServer
+
+	Executor *call.Executor
+	Offered  []string
+
+	// bytes is what answers take room of; nil is without a bound.
+	bytes *limit.Bytes
+}
+
+// Forward hands a request on.
+func (m *MCP) Forward(ctx context.Context, req *sidecallv1.ForwardRequest) (*sidecallv1.ForwardResponse, error) {
+	lease := m.Executor.Catalog.Lease()
+	defer lease.Release()
+	profile, err := profileOf(lease.Snapshot, req.GetProfile(), m.Offered)
+	if err != nil {
+		return nil, err
+	}
+	servers := forward.Of(lease.Routes(profile))
+	switch {
+	case len(servers) == 0:
+		return nil, status.Error(codes.Unimplemented, "no MCP server is behind this profile")
+	case req.GetMethod() == "":
+		return &sidecallv1.ForwardResponse{}, nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, forwardTime)
+	defer cancel()
+	var load limit.Load
+	load.Of(m.bytes)
+	defer load.Release()
+	result, err := servers.Request(ctx, req.GetMethod(), json.RawMessage(req.GetParamsJson()), &load)
+	if refusal, ok := errors.AsType[*backend.Refusal](err); ok {
+		encoded, err := json.Marshal(refusal)
+		return &sidecallv1.ForwardResponse{ErrorJson: string(encoded)}, err
+	}
+	if err != nil {
+		return nil, status.Error(codes.Unavailable, err.Error())
+	}
+	return &sidecallv1.ForwardResponse{ResultJson: string(result)}, nil
+}
