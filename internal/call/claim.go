@@ -25,10 +25,11 @@ func (e *Executor) claim(ctx context.Context, c *call) (rules.Heard, *answer) {
 		Draw:        ask.Draw,
 		Logs:        ask.Logs,
 		Hold:        c.hold(),
+		HoldOnly:    c.HoldOnly,
 		Details:     c.details(),
 		Terms:       c.terms(),
 	}
-	for looked := false; ; {
+	for looked := c.HoldOnly; ; { // who only asks runs no verification either
 		admission, claim, err := c.stay.ticket.Admit(ctx, req)
 		if err == nil && admission.Verdict.Waits() && c.stay.seats.wait(e.Waiting) {
 			admission, claim, err = c.stay.ticket.Wait(ctx)
@@ -39,6 +40,13 @@ func (e *Executor) claim(ctx context.Context, c *call) (rules.Heard, *answer) {
 		heard := rules.Heard{Tally: admission.Tally, Logs: admission.Logs, Approved: admission.Record.Approved()}
 		if c.run.claim = claim; claim != nil {
 			c.run.approval = approvalOf(admission.Record)
+			c.run.before = claim.Epoch() - 1
+			return heard, nil
+		}
+		if admission.Verdict == dedupe.MayRun {
+			if req.Hold = c.heldAfter(heard, admission.Record); req.Hold != nil {
+				continue
+			}
 			return heard, nil
 		}
 		if admission.Verdict == dedupe.Mismatch && req.Fingerprint != admission.Record.Fingerprint && !decided(admission.Record) && (recorded{c, admission}).isOf() {
