@@ -139,10 +139,17 @@ function through(calls: Calls<CallOf>, name: string, bodyOf?: (...call: Paramete
  * not for the other. */
 function interrupting(calls: Calls<CallOf>, tool: SidecallTool): SidecallTool {
   const needsApproval: SidecallTool['needsApproval'] = async (context, input, callId) => {
-    const held = await calls.isHeld({ id: callId, name: tool.name, arguments: JSON.stringify(input) }, context, found(context))
+    const held = isExact(input) && (await calls.isHeld({ id: callId, name: tool.name, arguments: JSON.stringify(input) }, context, found(context)))
     return held || (await tool.needsApproval(context, input, callId))
   }
   return { ...tool, needsApproval }
+}
+
+/** Whether arguments that the SDK has read are those that the model gave: held with another number, a call could never be
+ * made. One that is not asked about before is held when it is made. */
+function isExact(value: unknown): boolean {
+  if (typeof value === 'number') return !Number.isInteger(value) || Number.isSafeInteger(value)
+  return typeof value !== 'object' || value === null || Object.values(value).every(isExact)
 }
 
 function found({ context, usage }: CallOf): Found {

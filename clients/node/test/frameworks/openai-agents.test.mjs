@@ -143,6 +143,16 @@ test('what the program rejects is not sent', async (t) => {
   assert.deepEqual(it.payments(), [{ cents: 7 }])
 })
 
+test('a call with a number that JavaScript has not is held when it is made', async (t) => {
+  const it = await desk(t, {}, 'always')
+  const text = '{"cents": 9007199254740993}'
+  const provider = await play(t, [{ calls: [['pay', text]] }, { text: 'I see.' }])
+  const end = await run(agentOn(provider, 'responses', { tools: await tools(it.sidecall, { interruptHeld: true }) }))
+  assert.equal(end.finalOutput, 'I see.')
+  assert.deepEqual(it.codes(), ['APPROVAL_REQUIRED'])
+  assert.equal(it.batches[0][0].argumentsJson, text)
+})
+
 test('a function interrupts the run for its user and for the operator', async (t) => {
   const it = await desk(t, { own: { worker: {}, tools: { charge: { approve_when: 'args.cents > 100' } } } })
   const charge = { name: 'charge', description: 'Charge.', parameters: z.object({ cents: z.int() }), needsApproval: true, execute: ({ cents }) => `charged ${it.done.push(cents)}` }
