@@ -153,6 +153,18 @@ test('a call with a number that JavaScript has not is held when it is made', asy
   assert.equal(it.batches[0][0].argumentsJson, text)
 })
 
+test('arguments that are no JSON interrupt the run, and are told when it goes on', async (t) => {
+  const it = await desk(t)
+  const provider = await play(t, [{ calls: [['pay', '{"cents": 5']] }, { text: 'I see.' }])
+  const agent = agentOn(provider, 'responses', { tools: await tools(it.sidecall, { interruptHeld: true }) })
+  const { state } = await run(agent)
+  assert.equal(state.getInterruptions().length, 1)
+  for (const asked of state.getInterruptions()) state.approve(asked)
+  assert.equal((await new Runner({ tracingDisabled: true }).run(agent, state)).finalOutput, 'I see.')
+  assert.deepEqual(it.batches, [])
+  assert.match(JSON.stringify((await provider.heard()).requests.at(-1)), /valid JSON/)
+})
+
 test('a function interrupts the run for its user and for the operator', async (t) => {
   const it = await desk(t, { own: { worker: {}, tools: { charge: { approve_when: 'args.cents > 100' } } } })
   const charge = { name: 'charge', description: 'Charge.', parameters: z.object({ cents: z.int() }), needsApproval: true, execute: ({ cents }) => `charged ${it.done.push(cents)}` }

@@ -145,6 +145,21 @@ class HeldTest(Runs):
             self.assertEqual(self.go(run(provider)), "I see.")
         self.assertEqual(self.payments(), [])
 
+    def test_arguments_that_are_no_json_interrupt_the_run_and_are_explained_when_it_goes_on(self) -> None:
+        async def run(provider: Provider) -> None:
+            agent = self.agent(provider, tools=await tools(self.s, conversation_id="c", interrupt_held=True))
+            end = await Runner.run(agent, "Pay.", run_config=config())
+            (asked,) = end.interruptions
+            self.assertEqual(self.batches, [])
+            state = end.to_state()
+            state.approve(asked)
+            self.assertEqual((await Runner.run(agent, state, run_config=config())).final_output, "I see.")
+
+        with Provider([Say(calls=[("pay", '{"cents": 5')]), Say("I see.")]) as provider:
+            self.go(run(provider))
+            self.assert_heard(provider)
+        self.assertEqual([json.loads(words)["code"] for words in self.words()], ["INVALID_ARGS"])
+
     def test_who_asks_first_needs_the_conversation(self) -> None:
         with self.assertRaisesRegex(WrongField, "conversation_id: interrupt_held needs it"):
             self.go(tools(self.s, interrupt_held=True))
