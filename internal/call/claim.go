@@ -30,10 +30,7 @@ func (e *Executor) claim(ctx context.Context, c *call) (rules.Heard, *answer) {
 		Terms:       c.terms(),
 	}
 	for looked := c.HoldOnly; ; { // who only asks runs no verification either
-		admission, claim, err := c.stay.ticket.Admit(ctx, req)
-		if err == nil && admission.Verdict.Waits() && c.stay.seats.wait(e.Waiting) {
-			admission, claim, err = c.stay.ticket.Wait(ctx)
-		}
+		admission, claim, err := e.admit(ctx, c, req)
 		if err != nil {
 			return rules.Heard{}, e.withoutStore(ctx, c, err)
 		}
@@ -73,6 +70,15 @@ func (e *Executor) claim(ctx context.Context, c *call) (rules.Heard, *answer) {
 		}
 		return heard, a
 	}
+}
+
+// admit asks once, and waits for what becomes of a duplicate if there is a seat to wait in.
+func (e *Executor) admit(ctx context.Context, c *call, req dedupe.Request) (dedupe.Admission, *dedupe.Claim, error) {
+	admission, claim, err := c.stay.ticket.Admit(ctx, req)
+	if err == nil && admission.Verdict.Waits() && c.stay.seats.wait(e.Waiting) {
+		return c.stay.ticket.Wait(ctx)
+	}
+	return admission, claim, err
 }
 
 // withoutStore decides a call that could not be admitted; nil lets it run. Nothing

@@ -109,16 +109,16 @@ func TestItIsAskedAfterFailures(t *testing.T) {
 		name  string
 		fails bool
 		want  tool.Code
-		trips string
+		trips int
 	}{
-		{"before any failure", true, "", "admit"},
-		{"after one", true, "", "admit"},
-		{"after two", false, tool.CodeApprovalRequired, "admit admit"},
+		{"before any failure", true, "", 1},
+		{"after one", true, "", 1},
+		{"after two", false, tool.CodeApprovalRequired, 2},
 	} {
 		store.taken()
 		asked := refund("toolu_" + strings.ReplaceAll(c.name, " ", "_"))
 		res := s.Call(onlyAsks(asked))
-		if trips, _, _ := store.taken(); calltest.Code(res) != c.want || strings.Join(trips, " ") != c.trips {
+		if trips, _, _ := store.taken(); calltest.Code(res) != c.want || len(trips) != c.trips {
 			t.Errorf("%s: %v, %v", c.name, trips, res)
 		}
 		if asked.HoldOnly = false; c.fails {
