@@ -123,5 +123,5 @@ func (t *flights) look(f *flight, req *Request) (answer Admission, changed <-cha
 // be claimed, or changed.
 func (r Record) recall(req *Request) (answer Admission, known bool) {
 	record, verdict, changed := r.Admit(*req, r.StartedAt)
-	return Admission{Verdict: verdict, Record: record}, !changed
+	return Admission{Verdict: verdict, Record: record}, !changed && verdict != MayRun
 }

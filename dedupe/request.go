@@ -20,9 +20,10 @@ type Request struct {
 	// the record is remembered after its last change, at least Lease.
 	Lease, Retention time.Duration
 	Draw             Draw
-	Logs             []string  // that are returned with a claim; at most MaxLogs
+	Logs             []string  // that are returned with a claim, or when it MayRun; at most MaxLogs
 	EffectKey        EffectKey // what the call does, which no other call may do or have done
 	Hold             *Hold     // a person is to be asked first; nil where nobody need be
+	HoldOnly         bool      // it is only asked whether a person has to be: where nobody has to, nothing is claimed
 	Details          []byte    // that its record is to have; nil for none
 	Terms            []Term    // that it can be found by; at most MaxTerms
 	Receipt          bool      // its settlement leaves a receipt
@@ -47,6 +48,7 @@ const (
 	OutcomeUnknown                    // the call is Unknown
 	Mismatch                          // the id was used with another tool or other arguments
 	AwaitsApproval                    // the call is Held
+	MayRun                            // it would be Won, but that it is only asked: Request.HoldOnly
 
 	// These would be Won, but for what stands in the way. Nothing was claimed or counted.
 
@@ -57,7 +59,7 @@ const (
 )
 
 var verdictNames = []string{
-	Won: "won", Replay: "replay", InFlight: "in_flight", OutcomeUnknown: "unknown", Mismatch: "mismatch", AwaitsApproval: "awaits_approval", Exceeded: "exceeded",
+	Won: "won", Replay: "replay", InFlight: "in_flight", OutcomeUnknown: "unknown", Mismatch: "mismatch", AwaitsApproval: "awaits_approval", MayRun: "may_run", Exceeded: "exceeded",
 	DuplicateEffect: "duplicate_effect", EffectInFlight: "effect_in_flight", EffectUnknown: "effect_unknown",
 }
 
@@ -70,14 +72,14 @@ func (v Verdict) String() string { return named("verdict", verdictNames, v) }
 // Admission is the outcome of Admit.
 type Admission struct {
 	Verdict Verdict
-	// Record is that after the request; empty when Exceeded. When an effect stands in the way
+	// Record is that after the request; empty when Exceeded. When it MayRun it is as observed. When an effect stands in the way
 	// it is Earlier's as the store has it, which may be a claim whose lease is out.
 	Record    Record
 	Earlier   tool.CallID // whose effect stands in the way; else empty
 	Journaled bool        // the record waits in this process's journal; no store says so
 	Tally     Tally       // that of the Draw, after the request
 	Ceiling   Ceiling     // which one was Exceeded
-	Logs      Logs        // when Won
+	Logs      Logs        // when Won, or when it MayRun
 }
 
 // Validate reports what a store cannot accept; the error wraps ErrInvalid.

@@ -34,8 +34,19 @@ import (
 // be Won otherwise: unless the call was approved, which stays so whatever becomes of the claim. A
 // hold takes no epoch: nothing can have been sent under it.
 //
+// A request that only asks whether a person has to be asked (Request.HoldOnly) is MayRun, and leaves
+// the record as it is, where it would be Won.
+//
 // To a later incarnation of its owner's instance (tenure.go) a lease is out.
 func (r Record) Admit(req Request, now time.Time) (next Record, verdict Verdict, changed bool) {
+	next, verdict, changed = r.admit(req, now)
+	if req.HoldOnly && verdict == Won {
+		return r, MayRun, false
+	}
+	return next, verdict, changed
+}
+
+func (r Record) admit(req Request, now time.Time) (next Record, verdict Verdict, changed bool) {
 	if r.State == Absent {
 		return r.begin(req, now)
 	}

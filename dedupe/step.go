@@ -148,8 +148,10 @@ func (a *admitting) Apply(rows Rows) error {
 	if holds != nil {
 		a.setSheet(effectSheet(a.key, &a.req.EffectKey), encodeHolders(holds), a.req.EffectKey.Keep(a.keep))
 	}
-	if a.binds {
+	if a.binds || told.Verdict == MayRun {
 		a.logs(a.req.Logs, &told.Logs)
+	}
+	if a.binds {
 		if a.req.Receipt { // so that an engine that goes by what it has read has the head when the call settles
 			read(&a.step, rows.Sheet, receiptSheet(&a.key, 0))
 		}
@@ -167,6 +169,9 @@ func (a *admitting) decide(old *Stored) (holds []tool.CallID, changed bool) {
 	req := &a.req
 	next, verdict, changed := old.Admit(*req, a.now)
 	a.admission = Admission{Verdict: verdict, Record: next}
+	if verdict == MayRun {
+		a.admission.Record = old.Observed(a.now)
+	}
 	if old.Contends(req, verdict) {
 		refusal, holders := Contend(req, a.contenders(), a.now)
 		if refusal != nil {

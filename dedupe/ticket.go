@@ -134,7 +134,7 @@ func (t *Ticket) ask(ctx context.Context) (Admission, *Claim, error) {
 	t.request.Owner = d.newOwner() // of the incarnation that this is by now
 	sent := time.Now()
 	defer func() {
-		if failure != nil {
+		if failure != nil && !t.request.HoldOnly {
 			d.courier.giveBack(t.request, failure)
 		}
 	}()
@@ -169,7 +169,7 @@ func (t *Ticket) heard(ctx context.Context, answer Admission, sent time.Time) (A
 		t.under = answer
 	case Replay, OutcomeUnknown, Mismatch, AwaitsApproval:
 		t.land(answer, nil)
-	case Exceeded, DuplicateEffect, EffectUnknown:
+	case MayRun, Exceeded, DuplicateEffect, EffectUnknown:
 		t.land(Admission{}, nil) // what this request may not is no answer to the next
 	default:
 		return t.failed(ctx, fmt.Errorf("%w: it answers a request with %v", ErrCorrupt, answer.Verdict))

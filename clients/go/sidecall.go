@@ -95,6 +95,9 @@ type Call struct {
 
 	// ValidateOnly checks the arguments and runs nothing.
 	ValidateOnly bool
+	// HoldOnly only asks whether a person has to allow the call first, and runs nothing: where
+	// one has to, it is held.
+	HoldOnly bool
 	// Timeout may only shorten the tool's own deadline; 0 means that one.
 	Timeout time.Duration
 	// MaxOutputChars may only shorten the tool's own limit on Content, in
@@ -121,6 +124,7 @@ func (c Call) request() *sidecallv1.ExecuteToolRequest {
 		PromptId:       c.Prompt,
 		Profile:        c.Profile,
 		ValidateOnly:   c.ValidateOnly,
+		HoldOnly:       c.HoldOnly,
 		MaxOutputChars: c.MaxOutputChars,
 		TokensUsed:     c.TokensUsed,
 		Labels:         c.Labels,

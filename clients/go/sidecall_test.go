@@ -123,7 +123,7 @@ func TestEveryPartOfACallArrives(t *testing.T) {
 		ID: "toolu_1", Tool: "answer", Arguments: `{"q": 1.0}`,
 		Conversation: "c", Turn: "t", Message: "m", Prompt: "p", Profile: "research",
 		ValidateOnly: true, Timeout: 1500 * time.Millisecond, MaxOutputChars: 100, TokensUsed: 7,
-		Labels: map[string]string{"team": "shop"}, AllowDuplicateEffect: true,
+		Labels: map[string]string{"team": "shop"}, AllowDuplicateEffect: true, HoldOnly: true,
 	})
 	if err != nil || result.GetContent() != "42" {
 		t.Fatalf("result %v, error %v", result, err)
@@ -132,7 +132,7 @@ func TestEveryPartOfACallArrives(t *testing.T) {
 		ToolUseId: "toolu_1", ToolName: "answer", ArgumentsJson: `{"q": 1.0}`,
 		ConversationId: "c", TurnId: "t", MessageId: "m", PromptId: "p", Profile: "research",
 		ValidateOnly: true, Timeout: durationpb.New(1500 * time.Millisecond), MaxOutputChars: 100, TokensUsed: 7,
-		Labels: map[string]string{"team": "shop"}, AllowDuplicateEffect: true,
+		Labels: map[string]string{"team": "shop"}, AllowDuplicateEffect: true, HoldOnly: true,
 	}
 	if diff := cmp.Diff(want, got, protocmp.Transform()); diff != "" {
 		t.Error(diff)

@@ -11,6 +11,7 @@ import (
 	"github.com/sidecall/sidecall/internal/call/explain"
 	"github.com/sidecall/sidecall/internal/call/result"
 	"github.com/sidecall/sidecall/internal/notify"
+	"github.com/sidecall/sidecall/internal/rules"
 	"github.com/sidecall/sidecall/internal/tool"
 	sidecallv1 "github.com/sidecall/sidecall/proto/sidecall/v1"
 )
@@ -37,6 +38,24 @@ func (c *call) hold() *dedupe.Hold {
 		return &dedupe.Hold{For: policy.ApprovalTTL, Standing: true}
 	}
 	return nil
+}
+
+// heldAfter is the hold of a call of which it was only asked, by what a rule says of its prompt; nil
+// where nobody has to be asked, or somebody has allowed it.
+func (c *call) heldAfter(heard rules.Heard, record dedupe.Record) *dedupe.Hold {
+	c.run.before, c.run.approval, heard.Asked = record.Epoch, approvalOf(record), true
+	refused := c.held.hear(nil, heard)
+	if refused == nil {
+		return nil
+	}
+	return &dedupe.Hold{For: c.route.Tool.Policy.ApprovalTTL, Result: c.question(refused.Hold.GetReason())}
+}
+
+// mayRun answers a call that nobody has to be asked of, and of which no more was to be known.
+func (c *call) mayRun() *answer {
+	a := c.result().Valid(c.route.Tool.Name, c.args.notes)
+	a.Approval = c.run.approval
+	return a
 }
 
 // question is what the record of a held call keeps of what is asked: until when, its record says.

@@ -53,8 +53,9 @@ type call struct {
 
 // execution is a call that may be made.
 type execution struct {
-	claim *dedupe.Claim // nil when it goes unrecorded
-	tried tries         // what came of its attempts so far
+	claim  *dedupe.Claim // nil when it goes unrecorded
+	before int64         // claims of it before this one
+	tried  tries         // what came of its attempts so far
 	// approval is who has allowed it; nil where nobody was asked.
 	approval *sidecallv1.Resolution
 	// hurried: its caller does not wait for its own deadline. begun is closed when the first
@@ -118,7 +119,7 @@ func (x *execution) mayHaveRun(effect tool.Effect) bool {
 // sent again after such an attempt.
 func (x *execution) earlierMayHaveRun(effect tool.Effect) bool {
 	return x.tried.ambiguous && effect != tool.ReadOnly ||
-		(effect == tool.Keyed || effect == tool.Idempotent) && x.claim != nil && x.claim.Epoch() > 1
+		(effect == tool.Keyed || effect == tool.Idempotent) && x.before > 0
 }
 
 // outputLimit is the most characters that content may have.

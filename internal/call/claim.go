@@ -25,20 +25,25 @@ func (e *Executor) claim(ctx context.Context, c *call) (rules.Heard, *answer) {
 		Draw:        ask.Draw,
 		Logs:        ask.Logs,
 		Hold:        c.hold(),
+		HoldOnly:    c.HoldOnly,
 		Details:     c.details(),
 		Terms:       c.terms(),
 	}
-	for looked := false; ; {
-		admission, claim, err := c.stay.ticket.Admit(ctx, req)
-		if err == nil && admission.Verdict.Waits() && c.stay.seats.wait(e.Waiting) {
-			admission, claim, err = c.stay.ticket.Wait(ctx)
-		}
+	for looked := c.HoldOnly; ; { // who only asks runs no verification either
+		admission, claim, err := e.admit(ctx, c, req)
 		if err != nil {
 			return rules.Heard{}, e.withoutStore(ctx, c, err)
 		}
 		heard := rules.Heard{Tally: admission.Tally, Logs: admission.Logs, Approved: admission.Record.Approved()}
 		if c.run.claim = claim; claim != nil {
 			c.run.approval = approvalOf(admission.Record)
+			c.run.before = claim.Epoch() - 1
+			return heard, nil
+		}
+		if admission.Verdict == dedupe.MayRun {
+			if req.Hold = c.heldAfter(heard, admission.Record); req.Hold != nil {
+				continue
+			}
 			return heard, nil
 		}
 		if admission.Verdict == dedupe.Mismatch && req.Fingerprint != admission.Record.Fingerprint && !decided(admission.Record) && (recorded{c, admission}).isOf() {
@@ -65,6 +70,15 @@ func (e *Executor) claim(ctx context.Context, c *call) (rules.Heard, *answer) {
 		}
 		return heard, a
 	}
+}
+
+// admit asks once, and waits for what becomes of a duplicate if there is a seat to wait in.
+func (e *Executor) admit(ctx context.Context, c *call, req dedupe.Request) (dedupe.Admission, *dedupe.Claim, error) {
+	admission, claim, err := c.stay.ticket.Admit(ctx, req)
+	if err == nil && admission.Verdict.Waits() && c.stay.seats.wait(e.Waiting) {
+		return c.stay.ticket.Wait(ctx)
+	}
+	return admission, claim, err
 }
 
 // withoutStore decides a call that could not be admitted; nil lets it run. Nothing

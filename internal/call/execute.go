@@ -56,6 +56,9 @@ func (e *Executor) execute(ctx context.Context, c *call) (res *response) {
 	ctx, cancel := c.deadline().bound(ctx)
 	defer cancel()
 	heard, answer := e.claim(ctx, c) // store round trip 1
+	if answer == nil && c.HoldOnly {
+		answer = c.mayRun()
+	}
 	if answer != nil {
 		return e.respond(c, answer)
 	}

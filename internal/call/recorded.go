@@ -45,7 +45,7 @@ func (r recorded) answer() *answer {
 		return r.effectInProgress()
 	case dedupe.EffectUnknown:
 		return r.effectUnknown()
-	case dedupe.Won, dedupe.Exceeded: // of which its rule has said why
+	case dedupe.Won, dedupe.MayRun, dedupe.Exceeded: // of which others have said why
 	}
 	panic(fmt.Sprintf("a call is answered without being run: %s", r.Verdict))
 }

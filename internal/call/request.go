@@ -32,6 +32,8 @@ type Request struct {
 	Offered []string
 	// ValidateOnly: nothing is run.
 	ValidateOnly bool
+	// HoldOnly: it is only asked whether a person has to allow it first; nothing is run.
+	HoldOnly bool
 	// AllowDuplicateEffect: somebody has decided to have the effect once more.
 	AllowDuplicateEffect bool
 	// Timeout and MaxOutputChars may only shorten what the tool's policy says;
@@ -62,6 +64,7 @@ func NewRequest(tenant string, req *sidecallv1.ExecuteToolRequest, required ...s
 		Arguments:            req.GetArgumentsJson(),
 		Profile:              text(req.GetProfile()),
 		ValidateOnly:         req.GetValidateOnly(),
+		HoldOnly:             req.GetHoldOnly(),
 		AllowDuplicateEffect: req.GetAllowDuplicateEffect(),
 		Timeout:              req.GetTimeout().AsDuration(),
 		MaxOutputChars:       int(req.GetMaxOutputChars()),
@@ -73,6 +76,9 @@ func NewRequest(tenant string, req *sidecallv1.ExecuteToolRequest, required ...s
 	}
 	return r
 }
+
+// runsNothing reports that the request only asks, and is no call of its prompt.
+func (r *Request) runsNothing() bool { return r.ValidateOnly || r.HoldOnly }
 
 // idempotencyKey derives the key that is forwarded to the upstream from the
 // identity of the call, so that every attempt, in whatever process and after

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/sidecall/sidecall/dedupe"
+	"github.com/sidecall/sidecall/internal/call/explain"
 	"github.com/sidecall/sidecall/internal/rules"
 	"github.com/sidecall/sidecall/internal/rules/approval"
 	"github.com/sidecall/sidecall/internal/rules/budget"
@@ -33,7 +34,11 @@ type held struct {
 func (e *Executor) hold(c *call) {
 	c.of.Start = c.start
 	c.held.call, c.held.rules = c, c.held.room[:0]
-	for _, maker := range e.makers {
+	makers := e.makers
+	if c.HoldOnly { // what else refuses the call does so when it is made
+		makers = []rules.Maker{approval.New}
+	}
+	for _, maker := range makers {
 		if r := maker(&c.of); r != nil {
 			c.held.rules = append(c.held.rules, r)
 		}
@@ -101,6 +106,9 @@ func (h *held) hear(refused *answer, heard rules.Heard) (instead *answer) {
 // refuse is the refusal of a rule. What was wrong with the call anyway remains worth knowing.
 func (h *held) refuse(by *rules.Refusal, anyway *answer) *answer {
 	h.call.log.rule = by.Name
+	if by.Hold != "" && h.call.HoldOnly {
+		return h.call.asking(explain.Hold{Why: by.Hold})
+	}
 	if by.Hold != "" {
 		return h.call.askedAfterClaim(by.Hold)
 	}
@@ -168,6 +176,6 @@ func together(calls []*call) {
 	}
 	taint.Together(of)
 	loop.Beside(of, func(i int) bool {
-		return calls[i].Nameless == nil && calls[i].Impossible == nil && !calls[i].ValidateOnly
+		return calls[i].Nameless == nil && calls[i].Impossible == nil && !calls[i].runsNothing()
 	})
 }

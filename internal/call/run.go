@@ -34,7 +34,7 @@ func (e *Executor) run(ctx, atWork context.Context, c *call) ending {
 	right := rightFor(ctx, c.run.claim, c.route.Withdrawal)
 	errand.invocation.Right = right
 	errand.invocation.Room = (*replyRoom)(&c.stay.load)
-	reopened := c.run.claim != nil && c.run.claim.Epoch() > 1
+	reopened := c.run.before > 0
 	report := retry.Do(ctx, retry.Policy(c.route.Tool.Policy.Retry), c.route.Retries, func(_ context.Context, n int) retry.Verdict {
 		c.run.begin()
 		c.stay.load.Empty() // of the attempt before

@@ -77,6 +77,9 @@ func (e *Executor) seat(c *call) bool {
 		return c.hasRoom() && c.stay.seats.takeSidecar(e.Slots)
 	}
 	c.stay.ticket = e.Dedupe.Join(c.Key)
+	if c.HoldOnly {
+		return !c.stay.ticket.Leads() || c.hasRoom() && c.stay.seats.takeSidecar(e.Slots)
+	}
 	return !c.stay.ticket.Leads() || c.hasRoom() && c.stay.seats.take(e.Slots, c.route)
 }
 

@@ -17,7 +17,7 @@ func infoOf(c *call) telemetry.CallInfo {
 	info := telemetry.CallInfo{
 		Tool: tool.Shorten(c.Tool, maxToolName), Registered: c.route != nil,
 		CallID: c.Key, Prompt: c.Prompt, Labels: c.Labels,
-		Apart: c.ValidateOnly || c.Nameless != nil,
+		Apart: c.runsNothing() || c.Nameless != nil,
 	}
 	if c.route != nil {
 		info.Description = c.route.Tool.Description

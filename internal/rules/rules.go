@@ -152,6 +152,8 @@ type Heard struct {
 	Logs     dedupe.Logs
 	// Approved: a person has allowed the call under its id.
 	Approved bool
+	// Asked: it is only asked whether one has to, and the call would have the right to be made.
+	Asked bool
 }
 
 // Entries are those of the log at a place, the oldest first; nil when the store did not

@@ -37,6 +37,8 @@ export interface Fields {
   timeout?: Partial<Duration> | null
   /** Check the arguments, run nothing, record nothing. */
   validateOnly?: boolean | null
+  /** Only ask whether a person has to allow the calls first: nothing is run, and those of which one has to be asked are held. */
+  holdOnly?: boolean | null
   /** Characters of content; may only shorten what the tool allows. */
   maxOutputChars?: number | null
   /** Tokens that the loop has spent in this prompt so far. */

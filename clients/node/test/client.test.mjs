@@ -49,7 +49,7 @@ test('every part of a call arrives', async () => {
   const rest = {
     conversationId: 'c', turnId: 't', messageId: 'm', promptId: 'p', profile: 'research', validateOnly: true,
     timeout: { seconds: 1, nanos: 500_000_000 }, maxOutputChars: 100, tokensUsed: 7, labels: { team: 'shop' },
-    allowDuplicateEffect: true,
+    allowDuplicateEffect: true, holdOnly: true,
   }
   const result = await client.executeTool(call, rest)
   assert.equal(result.content, '42')

@@ -41,7 +41,7 @@ const wrong = {
   'arguments of Anthropic': [{ ...call, input: { a: 1 } }, {}, {}, 'input', 'Did you mean argumentsJson'],
   'an id of a provider': [{ id: '1', toolName: 't' }, {}, {}, 'id', 'Did you mean toolUseId?'],
   'a name of a provider': [{ toolUseId: '1', name: 't' }, {}, {}, 'name', 'Did you mean toolName?'],
-  'nothing that is near': [call, { zzz: 1 }, {}, 'zzz', 'known are allowDuplicateEffect, argumentsJson, conversationId, labels'],
+  'nothing that is near': [call, { zzz: 1 }, {}, 'zzz', 'known are allowDuplicateEffect, argumentsJson, conversationId, holdOnly'],
   'an object as the JSON text': [{ ...call, argumentsJson: { a: 1 } }, {}, {}, 'argumentsJson', 'want a JSON text, such as JSON.stringify gives, got an object'],
   'an id that is an object': [{ ...call, toolUseId: {} }, {}, {}, 'toolUseId', 'want a string or an integer, got an object'],
   'an id that is a fraction': [call, { turnId: 1.5 }, {}, 'turnId', 'want a string or an integer, got 1.5'],

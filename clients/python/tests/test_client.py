@@ -61,14 +61,14 @@ class ClientTest(unittest.TestCase):
             Call("toolu_1", "answer", '{"q": 1.0}'),
             conversation_id="c", turn_id="t", message_id="m", prompt_id="p", profile="research", validate_only=True,
             timeout=timedelta(milliseconds=1500), max_output_chars=100, tokens_used=7, labels={"team": "shop"},
-            allow_duplicate_effect=True,
+            allow_duplicate_effect=True, hold_only=True,
         )
         self.assertEqual(result.content, "42")
         self.assertEqual(self.fake.requests, [pb.ExecuteToolRequest(
             tool_use_id="toolu_1", tool_name="answer", arguments_json='{"q": 1.0}',
             conversation_id="c", turn_id="t", message_id="m", prompt_id="p", profile="research", validate_only=True,
             timeout=Duration(seconds=1, nanos=500_000_000), max_output_chars=100, tokens_used=7,
-            labels={"team": "shop"}, allow_duplicate_effect=True,
+            labels={"team": "shop"}, allow_duplicate_effect=True, hold_only=True,
         )])
 
     def test_every_field_of_the_contract_can_be_set(self) -> None:

@@ -43,7 +43,7 @@ class Fake(pb_grpc.ToolServiceServicer):
 WRONG: dict[str, tuple[Any, dict[str, Any], str, str]] = {
     "another case": (CALL, {"conversationId": "c"}, "conversationId", "Did you mean conversation_id?"),
     "a slip of the finger": (CALL, {"promt_id": "p"}, "promt_id", "Did you mean prompt_id?"),
-    "nothing that is near": (CALL, {"zzz": 1}, "zzz", "known are allow_duplicate_effect, conversation_id, labels"),
+    "nothing that is near": (CALL, {"zzz": 1}, "zzz", "known are allow_duplicate_effect, conversation_id, hold_only"),
     "a part of the call": (CALL, {"tool_use_id": "1"}, "tool_use_id", "it belongs into the Call"),
     "arguments outside": (CALL, {"arguments": {}}, "arguments", "it belongs into the Call"),
     "a call that is none": ({"id": "1"}, {}, "call", "want a Call, got a dict"),

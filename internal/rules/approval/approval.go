@@ -38,7 +38,7 @@ func (r *rule) Ask(now *rules.Now, ask *rules.Ask) {
 // Hear implements rules.Rule. A call that was allowed goes on; so does one that may have run under
 // its id, which can only be repeated under it.
 func (r *rule) Hear(now *rules.Now, heard *rules.Heard) *rules.Refusal {
-	if !now.Claimed || now.EarlierMayHaveRun || heard.Approved {
+	if !now.Claimed && !heard.Asked || now.EarlierMayHaveRun || heard.Approved {
 		return nil
 	}
 	failed := len(heard.Entries(r.place))

@@ -44,6 +44,11 @@ func logs(s *suite) {
 	if again := s.admit(req).Logs; !cmp.Equal(again, want) {
 		s.Error("asked again by its owner, other logs")
 	}
+	only := req
+	only.Key, only.HoldOnly = key("only asks"), true
+	if told := s.admit(only); told.Verdict != dedupe.MayRun || !cmp.Equal(told.Logs, want) || s.lookup(only.Key).State != dedupe.Absent {
+		s.Errorf("who only asks is told %v, with %d logs", told.Verdict, len(told.Logs))
+	}
 	req.Owner = "bob"
 	if other := s.admit(req); other.Verdict != dedupe.InFlight || other.Logs != nil {
 		s.Errorf("%v brings %d logs", other.Verdict, len(other.Logs))

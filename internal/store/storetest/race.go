@@ -46,7 +46,7 @@ func oneWinner(s *suite) {
 			case dedupe.Replay:
 				replays[(n+i)%ids].Add(1)
 			case dedupe.InFlight:
-			case dedupe.OutcomeUnknown, dedupe.Mismatch, dedupe.Exceeded, dedupe.DuplicateEffect, dedupe.EffectInFlight, dedupe.EffectUnknown, dedupe.AwaitsApproval:
+			case dedupe.OutcomeUnknown, dedupe.Mismatch, dedupe.Exceeded, dedupe.DuplicateEffect, dedupe.EffectInFlight, dedupe.EffectUnknown, dedupe.AwaitsApproval, dedupe.MayRun:
 				s.Errorf("%s: %v", id, got.Verdict)
 			}
 		}

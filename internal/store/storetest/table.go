@@ -78,6 +78,9 @@ func requests() (all []action) {
 		{"asked by its owner, to be held", "alice", func(r *dedupe.Request) { r.Hold = hold(long) }},
 		{"asked by another, to be held", "bob", func(r *dedupe.Request) { r.Hold = hold(long) }},
 		{"asked by another, to stay held", "bob", func(r *dedupe.Request) { r.Hold = hold(long); r.Hold.Standing = true }},
+		{"asked by another, to stay held, and not run", "bob", func(r *dedupe.Request) { r.Hold, r.HoldOnly = hold(long), true; r.Hold.Standing = true }},
+		{"asked by another, to be held, and not run", "bob", func(r *dedupe.Request) { r.Hold, r.HoldOnly = hold(long), true }},
+		{"asked by another, and not run", "bob", func(r *dedupe.Request) { r.HoldOnly = true }},
 		{"asked with other arguments, to be held", "bob", func(r *dedupe.Request) { r.Hold, r.Fingerprint = hold(long), [32]byte{9} }},
 		{"asked as non_idempotent, to be held", "bob", func(r *dedupe.Request) { r.Hold, r.Effect = hold(long), tool.NonIdempotent }},
 	} {

@@ -389,7 +389,14 @@ type ExecuteToolRequest struct {
 	// calls of one as one batch: the model made all of them before it had seen what
 	// came of the first. The loop guard takes them together then, as those of a batch.
 	// Something that no other message of the prompt has; empty says nothing.
-	MessageId     string `protobuf:"bytes,14,opt,name=message_id,json=messageId,proto3" json:"message_id,omitempty"`
+	MessageId string `protobuf:"bytes,14,opt,name=message_id,json=messageId,proto3" json:"message_id,omitempty"`
+	// Only ask whether a person has to allow the call first, and run nothing. Where one has
+	// to, the call is held as if it had been sent: APPROVAL_REQUIRED, with hold. Where nobody
+	// has to, or somebody has allowed it, nothing is recorded, and the answer is that of
+	// validate_only; one that is recorded already is answered from its record. Budgets, loops
+	// and what the prompt has read are judged when the call is made. For frameworks that ask
+	// before they run a tool. validate_only goes before it.
+	HoldOnly      bool `protobuf:"varint,15,opt,name=hold_only,json=holdOnly,proto3" json:"hold_only,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -520,6 +527,13 @@ func (x *ExecuteToolRequest) GetMessageId() string {
 		return x.MessageId
 	}
 	return ""
+}
+
+func (x *ExecuteToolRequest) GetHoldOnly() bool {
+	if x != nil {
+		return x.HoldOnly
+	}
+	return false
 }
 
 // ExecuteToolResponse is the one result of one call.
@@ -2938,7 +2952,7 @@ var File_sidecall_v1_tool_service_proto protoreflect.FileDescriptor
 
 const file_sidecall_v1_tool_service_proto_rawDesc = "" +
 	"\n" +
-	"\x1esidecall/v1/tool_service.proto\x12\vsidecall.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xeb\x04\n" +
+	"\x1esidecall/v1/tool_service.proto\x12\vsidecall.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\x88\x05\n" +
 	"\x12ExecuteToolRequest\x12\x1e\n" +
 	"\vtool_use_id\x18\x01 \x01(\tR\ttoolUseId\x12\x1b\n" +
 	"\ttool_name\x18\x02 \x01(\tR\btoolName\x12%\n" +
@@ -2956,7 +2970,8 @@ const file_sidecall_v1_tool_service_proto_rawDesc = "" +
 	"\x06labels\x18\f \x03(\v2+.sidecall.v1.ExecuteToolRequest.LabelsEntryR\x06labels\x124\n" +
 	"\x16allow_duplicate_effect\x18\r \x01(\bR\x14allowDuplicateEffect\x12\x1d\n" +
 	"\n" +
-	"message_id\x18\x0e \x01(\tR\tmessageId\x1a9\n" +
+	"message_id\x18\x0e \x01(\tR\tmessageId\x12\x1b\n" +
+	"\thold_only\x18\x0f \x01(\bR\bholdOnly\x1a9\n" +
 	"\vLabelsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\x9f\b\n" +

@@ -153,7 +153,7 @@ func (c *Client) again(key int) Operation {
 	}
 	return Operation{
 		Kind: Admit, Key: key, Owner: last.Owner, Effect: last.Effect, Content: last.Content,
-		Lease: last.Lease, Retention: last.Retention, Hold: last.Hold, Standing: last.Standing,
+		Lease: last.Lease, Retention: last.Retention, Hold: last.Hold, Standing: last.Standing, Only: c.random.IntN(4) == 0,
 	}
 }
 
@@ -303,7 +303,7 @@ func (o *Operation) ask(ctx context.Context, store dedupe.Store, plan Plan) (err
 		var a dedupe.Admission
 		a, err = store.Admit(ctx, dedupe.Request{
 			Key: key, Tool: toolOf(o.Content), Effect: o.Effect, Fingerprint: fingerprintOf(o.Content),
-			Owner: o.Owner, Lease: o.Lease, Retention: o.Retention, Hold: o.asks(),
+			Owner: o.Owner, Lease: o.Lease, Retention: o.Retention, Hold: o.asks(), HoldOnly: o.Only,
 		})
 		o.Verdict, o.Record = a.Verdict, told(a.Record)
 	case Settle:
@@ -389,6 +389,7 @@ const (
 	SawRestored   = "restorations"
 	SawClosed     = "closed calls"
 	SawHeld       = "holds"
+	SawMayRun     = "questions that nobody has to be asked"
 	SawApproved   = "approvals"
 	SawDenied     = "denials"
 	SawAllowed    = "claims of what was approved"
@@ -400,7 +401,7 @@ const (
 var Needed = []string{
 	SawWon, SawNextEpoch, SawReentry, SawReplay, SawInFlight, SawUnknown, SawMismatch, SawSettled, SawResolved,
 	SawSuperseded, SawRenewed, SawRefused, SawUnheard, SawForgotten, SawLost, SawLate,
-	SawRestored, SawSucceeded, SawClosed, SawHeld, SawApproved, SawDenied, SawAllowed, SawAsked,
+	SawRestored, SawSucceeded, SawClosed, SawHeld, SawMayRun, SawApproved, SawDenied, SawAllowed, SawAsked,
 }
 
 // Missing returns what of the names was never seen.
@@ -460,6 +461,7 @@ func (c Coverage) Note(op *Operation, p Plan) {
 var verdictsSeen = map[dedupe.Verdict]string{
 	dedupe.Won: SawWon, dedupe.Replay: SawReplay, dedupe.InFlight: SawInFlight,
 	dedupe.OutcomeUnknown: SawUnknown, dedupe.Mismatch: SawMismatch, dedupe.AwaitsApproval: SawHeld,
+	dedupe.MayRun: SawMayRun,
 }
 
 func (c Coverage) noteAdmit(op *Operation) {

@@ -85,8 +85,24 @@ func (s state) lost(op *Operation, late, end span, now bool) outcome {
 	return o
 }
 
-// hold makes some of the requests ask a person first.
+// mayRun is what who only asks is told in the place of a claim: the record, as who looks is told it.
+func (s state) mayRun(claims []outcome) (all []outcome) {
+	for _, o := range claims {
+		if o.verdict != dedupe.Won {
+			all = append(all, o)
+			continue
+		}
+		for _, looked := range s.lookup(o.now) {
+			looked.verdict = dedupe.MayRun
+			all = append(all, looked)
+		}
+	}
+	return all
+}
+
+// hold makes some of the requests ask a person first, or ask whether one has to be.
 func (c *Client) hold(op *Operation) {
+	op.Only = c.random.IntN(8) == 0
 	if c.random.IntN(3) > 0 {
 		return
 	}

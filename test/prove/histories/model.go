@@ -30,6 +30,7 @@
 //	HELD, over, approved or not             admit that asks          held anew: as asked for, same epoch
 //	HELD                                    admit that does not ask  won, epoch+1
 //	HELD, over                              admit that keeps a hold  won, epoch+1
+//	any of which it says won                admit that only asks     may run, record unchanged; it is told as by lookup
 //	HELD                                    approve, owner+epoch     HELD, approved, until as long from now
 //	HELD                                    deny, owner+epoch        DONE
 //	HELD, over                              approve, deny            refused, record unchanged

@@ -76,6 +76,9 @@ func (s *script) asks(owner string, how time.Duration, v dedupe.Verdict, r Recor
 	return s.admit(owner, once, time.Hour, v, r).last(func(o *Operation) { o.Hold = how })
 }
 
+// only makes an admit one that only asks.
+func only(o *Operation) { o.Only = true }
+
 // allow is a person's approval of the hold of alice.
 func (s *script) allow(ok bool) *script {
 	return s.resolve("alice", 0, dedupe.Held, ok).last(func(o *Operation) { o.Approval = "ada" })
@@ -206,6 +209,20 @@ func TestAllowed(t *testing.T) {
 			s.asks("bob", time.Hour, dedupe.AwaitsApproval, r).last(func(o *Operation) { o.Standing = true })
 			return s.admit("bob", once, time.Hour, dedupe.Won, s.claim("bob", 2, once, time.Hour))
 		}(),
+		"a call that is asked about": func() *script {
+			s := &script{now: 1000}
+			s.asks("bob", 0, dedupe.MayRun, Record{}).last(only)
+			r := Record{State: dedupe.Held, Owner: "alice", Effect: once, Started: ms(s.now), Lease: ms(s.now) + int64(time.Hour), Result: asked}
+			s.asks("alice", time.Hour, dedupe.AwaitsApproval, r).last(only).allow(true)
+			r.Approval, r.Lease = "ada", ms(s.now-1)+int64(time.Hour)
+			s.asks("bob", time.Hour, dedupe.MayRun, r).last(only).lookup(r)
+			return s.asks("bob", time.Hour, dedupe.Won, s.allowed("bob"))
+		}(),
+		"one whose hold is over": func() *script {
+			s, r := held(brief5)
+			s.wait(20).asks("bob", time.Hour, dedupe.MayRun, ended(r, dedupe.NotRun, 1005, "")).last(func(o *Operation) { o.Only, o.Standing = true, true })
+			return s.lookup(ended(r, dedupe.NotRun, 1005, ""))
+		}(),
 		"a forgotten call": func() *script {
 			s, _ := claimed(once, brief5)
 			s.last(func(o *Operation) { o.Retention = 10 * time.Millisecond }).wait(30)
@@ -254,6 +271,16 @@ func TestRefused(t *testing.T) {
 		"a call that asks runs unasked": func() *script {
 			s := &script{now: 1000}
 			return s.asks("bob", time.Hour, dedupe.Won, s.claim("bob", 1, once, time.Hour))
+		}(),
+		"who only asks claims": func() *script {
+			s := &script{now: 1000}
+			return s.asks("bob", 0, dedupe.Won, s.claim("bob", 1, once, time.Hour)).last(only)
+		}(),
+		"who only asks is told that a call may run of which a person has to be asked": func() *script {
+			return (&script{now: 1000}).asks("bob", time.Hour, dedupe.MayRun, Record{}).last(only)
+		}(),
+		"who claims is told that it may": func() *script {
+			return (&script{now: 1000}).asks("bob", 0, dedupe.MayRun, Record{})
 		}(),
 		"a hold that is over is approved": func() *script {
 			s, _ := held(brief5)

@@ -52,9 +52,11 @@ type Operation struct {
 	To       dedupe.State // of a Settle
 	Resolves bool
 	// Hold is for how long an Admit, or a Settle by the owner, has a person asked; 0 for not at
-	// all. Standing: only what is held already. Approval is what a person says who allows it.
+	// all. Standing: only what is held already. Only: nothing is to be claimed. Approval is what a
+	// person says who allows it.
 	Hold     time.Duration
 	Standing bool
+	Only     bool
 	Approval string
 	Attempts int
 	Result   string
@@ -132,7 +134,7 @@ func (o *Operation) String() string {
 	var b strings.Builder
 	switch o.Kind {
 	case Admit:
-		fmt.Fprintf(&b, "admit %s content=%d %v lease=%v hold=%v standing=%v", o.Owner, o.Content, o.Effect, o.Lease, o.Hold, o.Standing)
+		fmt.Fprintf(&b, "admit %s content=%d %v lease=%v hold=%v standing=%v only=%v", o.Owner, o.Content, o.Effect, o.Lease, o.Hold, o.Standing, o.Only)
 	case Settle:
 		word := "settle"
 		if o.Resolves {

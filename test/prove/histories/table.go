@@ -11,6 +11,9 @@ import (
 func (s state) respond(op *Operation, now span) []outcome {
 	switch op.Kind {
 	case Admit:
+		if op.Only {
+			return s.mayRun(s.admit(op, now))
+		}
 		return s.admit(op, now)
 	case Settle:
 		return s.settle(op, now)

@@ -59,6 +59,7 @@ func machine() []Mutant {
 
 		short(one("state.go: a held call runs unasked", stateMachine, "	case holds:\n		return r, AwaitsApproval, false\n", "	case holds:\n		return r.claim(req, now), Won, true\n", memoryHistories)),
 		one("state.go: a call that asks is not held", stateMachine, "		return r.hold(req, now), AwaitsApproval, true\n", "		return r.claim(req, now), Won, true\n", memoryHistories),
+		one("state.go: who only asks claims", stateMachine, "	if req.HoldOnly && verdict == Won {\n", "	if false {\n", memoryHistories),
 		one("state.go: an approval is lost with the claim", stateMachine, "		Approval:    r.Approval,\n", "", memoryHistories),
 		one("state.go: an approval counts for good", stateMachine, "	if r.State == Held && !holds {\n", "	if false {\n", memoryHistories),
 		one("state.go: a hold that is over is approved", stateMachine, "	case r.Approved() || !r.holds(now):\n", "	case r.Approved():\n", memoryHistories),

@@ -48,6 +48,13 @@ export interface Found {
   turnId?: Id | null | undefined
 }
 
+/** What those adapters are told beside it whose framework asks before it runs a tool. */
+export interface Interrupts {
+  /** Ends a run at a call that waits for a person, as the framework does where one has to approve a call, in place of telling
+   * the model so. What is approved there goes on, and waits again until the sidecar was told to allow it. */
+  interruptHeld?: boolean | undefined
+}
+
 type Ids = { conversationId: string } & Record<'promptId' | 'turnId' | 'messageId', string | undefined>
 
 /** The calls of one adapter. */
@@ -96,12 +103,23 @@ export class Calls<C> {
    * is aborted. */
   async run(asked: Asked, of: C, found: Found, body?: Body): Promise<ExecuteToolResponse> {
     asked.signal?.throwIfAborted()
-    // Checked alone, so that one that cannot be sent spoils nobody else's.
-    const call = checked({ toolUseId: asked.id, toolName: this.#own.nameOf(asked.name), argumentsJson: asked.arguments }, callFields) as unknown as Call
-    if (!call.toolUseId) throw new WrongField('toolUseId', 'this call has no id: tools are to be called by the tool calls of a model')
+    const call = this.#call(asked)
     const ids = this.#ids(of, found)
     const result = () => this.#batch(ids).result(call, asked.signal)
     return body === undefined ? result() : this.#own.waiting({ ...ids, toolUseId: String(call.toolUseId) }, body, result)
+  }
+
+  /** Whether a call waits for a person, for frameworks that ask before they run it: it is held then, and nothing is run in
+   * either case. */
+  async isHeld(asked: Asked, of: C, found: Found): Promise<boolean> {
+    return (await this.#batch(this.#ids(of, found), true).result(this.#call(asked), asked.signal)).hold !== null
+  }
+
+  /** Checked alone, so that one that cannot be sent spoils nobody else's. */
+  #call({ id, name, arguments: argumentsJson }: Asked): Call {
+    const call = checked({ toolUseId: id, toolName: this.#own.nameOf(name), argumentsJson }, callFields) as unknown as Call
+    if (!call.toolUseId) throw new WrongField('toolUseId', 'this call has no id: tools are to be called by the tool calls of a model')
+    return call
   }
 
   #ids(of: C, found: Found): Ids {
@@ -124,13 +142,13 @@ export class Calls<C> {
     return new WrongField('conversationId', `this run has none: ${this.#how}`)
   }
 
-  #batch(ids: Ids): Batch {
-    const key = JSON.stringify([ids.conversationId, ids.promptId, ids.turnId])
+  #batch(ids: Ids, holdOnly = false): Batch {
+    const key = JSON.stringify([ids.conversationId, ids.promptId, ids.turnId, holdOnly])
     let batch = this.#open.get(key)
     if (batch === undefined) {
       batch = new Batch(async (calls, signal) => {
         this.#open.delete(key) // what comes later is another one
-        return calls.length === 0 ? [] : (await this.#client.runTools(message(calls), { ...this.#fields, ...ids, signal })).results
+        return calls.length === 0 ? [] : (await this.#client.runTools(message(calls), { ...this.#fields, ...ids, ...(holdOnly && { holdOnly }), signal })).results
       })
       this.#open.set(key, batch)
     }

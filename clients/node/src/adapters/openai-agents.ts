@@ -15,7 +15,7 @@ import type { ExecuteToolResponse } from '../generated/messages.js'
 import type { AnthropicTool } from '../messages.js'
 import { object, type Id } from '../request.js'
 import { faultOf } from '../schema.js'
-import { Calls, type Found, type Options } from './calls.js'
+import { Calls, type Found, type Interrupts, type Options } from './calls.js'
 import { replyOf, unread, type Body, type Part } from './own.js'
 import { isPicture, pictures, texts } from './shown.js'
 
@@ -31,7 +31,7 @@ const STOP = 'sidecallStop'
 /** What the SDK's tool() is given for a function. */
 export type OwnFunction = Parameters<typeof tool<any, any>>[0]
 
-export interface AgentsOptions extends Options<CallOf> {
+export interface AgentsOptions extends Options<CallOf>, Interrupts {
   /** Functions of the agent's own, as tool() is given them, which run through the sidecar then: it needs a worker backend
    * for that. Not what tool() makes of them: that keeps their errors to itself. */
   functions?: readonly OwnFunction[] | undefined
@@ -44,12 +44,13 @@ export interface AgentsOptions extends Options<CallOf> {
  * @param options conversationId and promptId stand for those of the run's context.
  */
 export async function tools(client: Sidecall, options: AgentsOptions = {}): Promise<SidecallTool[]> {
-  const { functions = [], ...rest } = object(options, 'options') as AgentsOptions
+  const { functions = [], interruptHeld = false, ...rest } = object(options, 'options') as AgentsOptions
   const own = functions.map((given) => ({ bare: bare(given), parameters: given.parameters as unknown, attemptTimeout: given.timeoutMs }))
   const calls = new Calls<CallOf>(client, rest, 'run it with { context: { conversationId } }', own.map(({ bare }) => bare.name))
   await calls.register(own.map(({ bare: { name, description, parameters }, attemptTimeout }) => ({ name, description, schema: parameters, attemptTimeout })))
   const found = (await calls.tools()).map((tool) => made(calls, tool))
-  return [...found, ...own.map(({ bare, parameters }) => ({ ...bare, ...through(calls, bare.name, bodyOf(bare, parameters)) }))]
+  const all = [...found, ...own.map(({ bare, parameters }) => ({ ...bare, ...through(calls, bare.name, bodyOf(bare, parameters)) }))]
+  return interruptHeld ? all.map((tool) => interrupting(calls, tool)) : all
 }
 
 /** A toolUseBehavior that ends a run in which the model goes round in circles, when the sidecar says stop; its last
@@ -132,6 +133,23 @@ function through(calls: Calls<CallOf>, name: string, bodyOf?: (...call: Paramete
     // This is kept with the output, in a RunState too.
     customDataExtractor: ({ runContext, toolCall }) => (told.get(runContext)?.has(toolCall.callId) ? { [STOP]: true } : null),
   }
+}
+
+/** A tool whose run is interrupted at a call that is held. Its own user is asked besides: whoever allows it for the one has
+ * not for the other. */
+function interrupting(calls: Calls<CallOf>, tool: SidecallTool): SidecallTool {
+  const needsApproval: SidecallTool['needsApproval'] = async (context, input, callId) => {
+    const held = isExact(input) && (await calls.isHeld({ id: callId, name: tool.name, arguments: JSON.stringify(input) }, context, found(context)))
+    return held || (await tool.needsApproval(context, input, callId))
+  }
+  return { ...tool, needsApproval }
+}
+
+/** Whether arguments that the SDK has read are those that the model gave: held with another number, a call could never be
+ * made. One that is not asked about before is held when it is made. */
+function isExact(value: unknown): boolean {
+  if (typeof value === 'number') return !Number.isInteger(value) || Number.isSafeInteger(value)
+  return typeof value !== 'object' || value === null || Object.values(value).every(isExact)
 }
 
 function found({ context, usage }: CallOf): Found {

@@ -15,14 +15,14 @@ import { Failure, WrongTool } from '../errors.js'
 import type { ExecuteToolResponse } from '../generated/messages.js'
 import { object } from '../request.js'
 import { Reply } from '../worker.js'
-import { Calls, noAnswer, type Asked, type Found, type IdOf, type Options } from './calls.js'
+import { Calls, noAnswer, type Asked, type Found, type IdOf, type Interrupts, type Options } from './calls.js'
 import { replyOf, unread, type Body, type Declared } from './own.js'
 import { isPicture, pictures, texts } from './shown.js'
 
 /** What the SDK knows of a call. context is there when a tool is run, and not when its call is repaired. */
 export type CallOf = Pick<ToolExecutionOptions<unknown>, 'toolCallId' | 'messages'> & Partial<Pick<ToolExecutionOptions<unknown>, 'abortSignal' | 'context'>>
 
-export interface VercelOptions extends Options<CallOf> {
+export interface VercelOptions extends Options<CallOf>, Interrupts {
   conversationId: IdOf<CallOf>
   /** Tools of the program's own, which run through the sidecar then: it needs a worker backend for that. */
   functions?: ToolSet | undefined
@@ -76,7 +76,8 @@ export async function tools(client: Sidecall, options: VercelOptions): Promise<R
   await calls.register(own)
   const found = (await calls.tools()).map(({ name, description, input_schema }) =>
     [name, dynamicTool({ description, ...through(calls, name, input_schema) })] as const)
-  const made = [...found, ...own.map(({ name, tool, schema, body }) => [name, wrapped(tool, through(calls, name, schema, body))] as const)]
+  const all = [...found, ...own.map(({ name, tool, schema, body }) => [name, wrapped(tool, through(calls, name, schema, body))] as const)]
+  const made = options.interruptHeld ? all.map(([name, tool]) => [name, interrupting(calls, name, tool)] as const) : all
   for (const [, tool] of made) ours.add(tool)
   return Object.fromEntries(made)
 }
@@ -128,6 +129,17 @@ function wrapped(tool: SidecallTool, made: ReturnType<typeof through>): Sidecall
   return { ...rest, ...made, needsApproval: asks } as SidecallTool
 }
 
+/** A tool whose run ends at a call that is held. Its own user is asked besides: whoever allows it for the one has not for the
+ * other. */
+function interrupting(calls: Calls<CallOf>, name: string, tool: SidecallTool): SidecallTool {
+  const asks: SidecallTool['needsApproval'] = async (input: unknown, of: CallOf) => {
+    const held = await calls.isHeld({ id: of.toolCallId, name, arguments: JSON.stringify(input) }, of, found(of))
+    const { needsApproval } = tool
+    return held || (typeof needsApproval === 'function' ? await needsApproval(input, of as never) : needsApproval === true)
+  }
+  return { ...tool, needsApproval: asks } as SidecallTool
+}
+
 /** The last thing that a tool gives: one that gives several shows what it is at. */
 async function last(given: unknown): Promise<unknown> {
   if (typeof given !== 'object' || given === null || !(Symbol.asyncIterator in given)) return given
@@ -177,21 +189,29 @@ export const stopWhenTold: StopCondition<any, any> = ({ steps }) => {
 
 async function answered(calls: Calls<CallOf>, asked: Asked, of: CallOf, body?: Body): Promise<ExecuteToolResponse> {
   try {
-    return await calls.run(asked, of, found(of.messages), body)
+    return await calls.run(asked, of, found(of), body)
   } catch (error) {
     throw asked.signal?.aborted ? error : new NoAnswer(error)
   }
 }
 
 function callsOf(client: Sidecall, options: VercelOptions): Calls<CallOf> {
-  const { functions = {}, ...rest } = object(options, 'options') as VercelOptions
+  const { functions = {}, interruptHeld: _, ...rest } = object(options, 'options') as VercelOptions
   return new Calls<CallOf>(client, rest, undefined, Object.keys(object(functions, 'functions')))
 }
 
-/** A run with the history of those before it has more messages. */
-function found(messages: readonly ModelMessage[]): Found {
-  return { turnId: messages.length, promptId: messages.map((message) => message.role).lastIndexOf('user') }
+/** A run with the history of those before it has more messages. One that goes on after an approval has the message itself
+ * that made the call: it is found by the approval that stands last, as ids of calls may start again. */
+function found({ messages, toolCallId }: CallOf): Found {
+  const approved = new Set(partsOf(messages.at(-1)).map((part) => part.type === 'tool-approval-response' && part.approvalId))
+  const made = messages.findIndex((message) =>
+    partsOf(message).some((part) => part.type === 'tool-approval-request' && part.toolCallId === toolCallId && approved.has(part.approvalId)))
+  const before = made < 0 ? messages : messages.slice(0, made)
+  return { turnId: before.length, promptId: before.map((message) => message.role).lastIndexOf('user') }
 }
+
+const partsOf = (message: ModelMessage | undefined) =>
+  ((message?.role === 'assistant' || message?.role === 'tool') && typeof message.content !== 'string' ? message.content : [])
 
 type ToolResultOutput = Awaited<ReturnType<NonNullable<SidecallTool['toModelOutput']>>>
 

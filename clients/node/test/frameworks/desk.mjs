@@ -6,6 +6,9 @@ import { tmpdir } from 'node:os'
 import path from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 
+import * as grpc from '@grpc/grpc-js'
+import { loadSync } from '@grpc/proto-loader'
+
 import { currentCall, Failure, Sidecall, status } from '@sidecall/client'
 
 const object = (more = {}) => ({ type: 'object', additionalProperties: false, ...more })
@@ -15,6 +18,7 @@ const PAY = 'given=$(cat); printf "%s\\n" "$given" | tee -a payments.jsonl'
 
 const config = (directory) => ({
   admin: 'off',
+  operator: `unix://${directory}/op.sock`,
   store: { embedded: { path: path.join(directory, 'sidecall.db') } },
   pins: { path: path.join(directory, 'sidecall.pins') },
   backends: { desk: { exec: { dir: directory, env: ['PATH'] } } },
@@ -45,10 +49,24 @@ const config = (directory) => ({
 /** A sidecar that takes functions of the program's own, and calls them otherwise. */
 export const OWN = { own: { worker: {}, prefix: 'my_' } }
 
-/** Starts one, which ends with the test. */
-export async function desk(t, backends = {}) {
+/** Asks the service of operators, as a person does at its socket. */
+const operator = (directory, method, request) => new Promise((resolve, reject) => {
+  const { OperatorService } = grpc.loadPackageDefinition(loadSync('sidecall/v1/operator_service.proto', { includeDirs: [PROTO] })).sidecall.v1
+  const client = new OperatorService(`unix://${directory}/op.sock`, grpc.credentials.createInsecure())
+  client[method](request, (error, response) => {
+    client.close()
+    if (error) reject(error)
+    else resolve(response)
+  })
+})
+
+const PROTO = path.join(import.meta.dirname, '../../proto')
+
+/** Starts one, which ends with the test. Of payments that pass a condition somebody is to be asked. */
+export async function desk(t, backends = {}, approveWhen = undefined) {
   const directory = mkdtempSync(path.join(tmpdir(), 'desk-'))
   const asked = config(directory)
+  if (approveWhen !== undefined) asked.tools.pay.approve_when = approveWhen
   const launch = () => Sidecall.launch({ ...asked, backends: { ...asked.backends, ...backends } })
   const sidecall = await launch()
   t.after(async () => {
@@ -71,6 +89,14 @@ export async function desk(t, backends = {}) {
     cancelled: async () => {
       while (it.errors.length === 0) await sleep(10)
       assert.equal(it.errors[0].code, status.CANCELLED)
+    },
+    /** The calls that wait, as an operator is shown them. */
+    held: async () => (await operator(directory, 'ListHeld', {})).executions,
+    /** What one says of the only one of them: ApproveExecution or DenyExecution. */
+    decide: async (how) => {
+      const [{ conversationId, turnId, toolUseId }, ...more] = await it.held()
+      assert.equal(more.length, 0)
+      await operator(directory, how, { conversationId, turnId, toolUseId, decidedBy: 'ada', reason: 'asked the customer' })
     },
     payments: () => (existsSync(path.join(directory, 'payments.jsonl')) ? lines(path.join(directory, 'payments.jsonl')).map((line) => JSON.parse(line)) : []),
     /** From now on each request ends like this. */
@@ -150,6 +176,9 @@ function texts(value) {
 const lines = (file) => readFileSync(file, 'utf8').split('\n').filter((line) => line !== '')
 
 export const PAY_BOTH = [{ calls: [['pay', { cents: 5 }], ['pay', { cents: 7 }]] }, { text: 'Paid.' }]
+
+/** Two calls, of which the first is one that somebody is asked about. */
+export const HELD = [{ calls: [['pay', { cents: 101 }], ['pay', { cents: 7 }]] }, { text: 'Paid.' }]
 
 export const REFUND = [{ calls: [['refund', { cents: 5 }], ['refund', { cents: '5' }], ['greet', { name: 'Zoë' }]] }, { text: 'Done.' }]
 

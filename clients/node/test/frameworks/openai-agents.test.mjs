@@ -9,7 +9,7 @@ import { z } from 'zod'
 import { status, WrongField, WrongTool } from '@sidecall/client'
 import { stopWhenTold, tools } from '@sidecall/client/openai-agents'
 
-import { desk, OWN, PAY_BOTH, REFUND, ROUND, WAIT, WRONG } from './desk.mjs'
+import { desk, HELD, OWN, PAY_BOTH, REFUND, ROUND, WAIT, WRONG } from './desk.mjs'
 import { play } from './provider.mjs'
 
 const models = { chat: OpenAIChatCompletionsModel, responses: OpenAIResponsesModel }
@@ -94,6 +94,89 @@ test('a state that is resumed twice pays once', async (t) => {
     assert.equal(it.payments().filter((p) => p.cents === cents).length, 1)
     assert.equal(new Set(it.batches.flat().map((c) => c.turnId)).size, 1)
   }
+})
+
+/** A run that is interrupted at the one of its two calls that is held, and its state as another process has it. */
+async function interrupted(t, kind = 'responses') {
+  const it = await desk(t, {}, 'args.cents > 100')
+  const provider = await play(t, HELD)
+  const agent = agentOn(provider, kind, { tools: await tools(it.sidecall, { interruptHeld: true }) })
+  const waits = await run(agent, 'Pay.', { context: { conversationId: 'c' } })
+  const state = await RunState.fromString(agent, waits.state.toString())
+  assert.deepEqual(state.getInterruptions().map(({ rawItem }) => [rawItem.callId, JSON.parse(rawItem.arguments)]), [['call_0_0', { cents: 101 }]])
+  assert.deepEqual(it.payments(), [{ cents: 7 }])
+  const goOn = async (how) => {
+    for (const asked of state.getInterruptions()) state[how](asked)
+    assert.equal((await new Runner({ tracingDisabled: true }).run(agent, state)).finalOutput, 'Paid.')
+  }
+  return { it, provider, goOn }
+}
+
+for (const kind of ['chat', 'responses']) {
+  test(`${kind}: a held call interrupts the run, and runs once when it is allowed`, async (t) => {
+    const { it, provider, goOn } = await interrupted(t, kind)
+    assert.deepEqual(it.batches.map((calls) => calls.map((call) => call.holdOnly ?? false)), [[true, true], [false]])
+    await it.decide('ApproveExecution')
+    await goOn('approve')
+    assert.deepEqual(it.payments(), [{ cents: 7 }, { cents: 101 }])
+    assert.equal(new Set(it.batches.flat().map((call) => call.turnId)).size, 1)
+    await it.assertHeard(provider, it.answers.slice(1).flat())
+  })
+}
+
+for (const [code, decides] of [['PERMISSION_DENIED', (it) => it.decide('DenyExecution')], ['APPROVAL_REQUIRED', () => {}]]) {
+  test(`what is approved in the run alone is ${code} to the model`, async (t) => {
+    const { it, provider, goOn } = await interrupted(t)
+    await decides(it)
+    await goOn('approve')
+    assert.equal(it.codes().at(-1), code)
+    assert.deepEqual(it.payments(), [{ cents: 7 }])
+    await it.assertHeard(provider, it.answers.at(-1))
+  })
+}
+
+test('what the program rejects is not sent', async (t) => {
+  const { it, goOn } = await interrupted(t)
+  const before = it.batches.length
+  await goOn('reject')
+  assert.equal(it.batches.length, before)
+  assert.deepEqual(it.payments(), [{ cents: 7 }])
+})
+
+test('a call with a number that JavaScript has not is held when it is made', async (t) => {
+  const it = await desk(t, {}, 'always')
+  const text = '{"cents": 9007199254740993}'
+  const provider = await play(t, [{ calls: [['pay', text]] }, { text: 'I see.' }])
+  const end = await run(agentOn(provider, 'responses', { tools: await tools(it.sidecall, { interruptHeld: true }) }))
+  assert.equal(end.finalOutput, 'I see.')
+  assert.deepEqual(it.codes(), ['APPROVAL_REQUIRED'])
+  assert.equal(it.batches[0][0].argumentsJson, text)
+})
+
+test('arguments that are no JSON interrupt the run, and are told when it goes on', async (t) => {
+  const it = await desk(t)
+  const provider = await play(t, [{ calls: [['pay', '{"cents": 5']] }, { text: 'I see.' }])
+  const agent = agentOn(provider, 'responses', { tools: await tools(it.sidecall, { interruptHeld: true }) })
+  const { state } = await run(agent)
+  assert.equal(state.getInterruptions().length, 1)
+  for (const asked of state.getInterruptions()) state.approve(asked)
+  assert.equal((await new Runner({ tracingDisabled: true }).run(agent, state)).finalOutput, 'I see.')
+  assert.deepEqual(it.batches, [])
+  assert.match(JSON.stringify((await provider.heard()).requests.at(-1)), /valid JSON/)
+})
+
+test('a function interrupts the run for its user and for the operator', async (t) => {
+  const it = await desk(t, { own: { worker: {}, tools: { charge: { approve_when: 'args.cents > 100' } } } })
+  const charge = { name: 'charge', description: 'Charge.', parameters: z.object({ cents: z.int() }), needsApproval: true, execute: ({ cents }) => `charged ${it.done.push(cents)}` }
+  const provider = await play(t, [{ calls: [['charge', { cents: 101 }], ['charge', { cents: 1 }]] }, { text: 'Charged.' }])
+  const agent = agentOn(provider, 'responses', { tools: await tools(it.sidecall, { functions: [charge], interruptHeld: true }) })
+  const { state } = await run(agent, 'Charge.', { context: { conversationId: 'c' } })
+  assert.equal(state.getInterruptions().length, 2)
+  await it.decide('ApproveExecution')
+  assert.deepEqual(it.done, [])
+  for (const asked of state.getInterruptions()) state.approve(asked)
+  assert.equal((await new Runner({ tracingDisabled: true }).run(agent, state)).finalOutput, 'Charged.')
+  assert.deepEqual(it.done.toSorted(), [1, 101])
 })
 
 test('a run that goes round in circles ends', async (t) => {

@@ -10,7 +10,7 @@ import { z } from 'zod'
 import { status, WrongField, WrongTool } from '@sidecall/client'
 import { repairToolCall, stopWhenTold, ToolFailed, tools } from '@sidecall/client/vercel'
 
-import { desk, OWN, PAY_BOTH, REFUND, ROUND, WAIT, WRONG } from './desk.mjs'
+import { desk, HELD, OWN, PAY_BOTH, REFUND, ROUND, WAIT, WRONG } from './desk.mjs'
 import { play } from './provider.mjs'
 
 const models = {
@@ -117,6 +117,89 @@ for (const [name, call] of Object.entries({ 'arguments that are wrong': ['pay', 
     }
   })
 }
+
+/** A run that ends at the one of its two calls that is held. Its messages are sent again with what was said of the request. */
+async function interrupted(t, { kind = 'chat', streams = false } = {}) {
+  const it = await desk(t, {}, 'args.cents > 100')
+  const provider = await play(t, HELD)
+  const how = { tools: await tools(it.sidecall, { conversationId: 'c', interruptHeld: true }) }
+  const go = (messages) => (streams
+    ? streamText({ model: models[kind](provider), messages, stopWhen: [isStepCount(12), stopWhenTold], ...how })
+    : run(models[kind](provider), { ...how, messages }))
+  const first = await go(ASKED)
+  const requests = (await first.content).filter((part) => part.type === 'tool-approval-request')
+  assert.deepEqual(requests.map(({ toolCall }) => toolCall.input), [{ cents: 101 }])
+  assert.deepEqual(it.payments().at(-1), { cents: 7 })
+  const messages = [...ASKED, ...(await first.responseMessages)]
+  const goOn = async (approved) => {
+    const content = requests.map(({ approvalId }) => ({ type: 'tool-approval-response', approvalId, approved }))
+    const end = await go([...messages, { role: 'tool', content }])
+    assert.equal(await end.text, 'Paid.')
+    return end
+  }
+  return { it, provider, goOn }
+}
+
+for (const [kind, streams] of [['anthropic', false], ['chat', false], ['responses', false], ['anthropic', true]]) {
+  test(`${kind}${streams ? ', streamed' : ''}: a held call ends the run, and runs once when it is allowed`, async (t) => {
+    const { it, provider, goOn } = await interrupted(t, { kind, streams })
+    assert.equal(it.batches.filter((calls) => calls[0].holdOnly).flat().length, 2)
+    await it.decide('ApproveExecution')
+    await goOn(true)
+    assert.deepEqual(it.payments(), [{ cents: 7 }, { cents: 101 }])
+    assert.deepEqual([...new Set(it.batches.flat().map((call) => `${call.turnId} ${call.promptId}`))], ['0.1 0'])
+    assert.deepEqual((await provider.heard()).refusals, [])
+    await goOn(true) // the process died before it had kept what came of it
+    assert.equal(it.payments().length, 2)
+  })
+}
+
+test('a call that is approved is of the message that made it, where its id stands in another one too', async (t) => {
+  const it = await desk(t, {}, 'args.cents > 100')
+  const { pay } = await tools(it.sidecall, { conversationId: 'c', interruptHeld: true })
+  const call = { type: 'tool-call', toolCallId: 'call_0', toolName: 'pay', input: { cents: 101 } }
+  const turn = (approvalId) => [
+    { role: 'user', content: 'Pay.' },
+    { role: 'assistant', content: [call, { type: 'tool-approval-request', approvalId, toolCallId: 'call_0' }] },
+    { role: 'tool', content: [{ type: 'tool-approval-response', approvalId, approved: true }] },
+  ]
+  const done = { role: 'tool', content: [{ type: 'tool-result', toolCallId: 'call_0', toolName: 'pay', output: { type: 'text', value: 'Paid.' } }] }
+  const before = [...turn('a'), done]
+  for (const messages of [[...before, ...turn('b')], [...before, ...turn('b').slice(0, 1)]]) {
+    assert.ok(await pay.needsApproval(call.input, { toolCallId: 'call_0', messages }))
+    await assert.rejects(pay.execute(call.input, { toolCallId: 'call_0', messages }), ToolFailed)
+  }
+  assert.deepEqual([...new Set(it.batches.flat().map(({ turnId, promptId }) => `${turnId} ${promptId}`))], ['4.5 4'])
+})
+
+for (const [code, decides] of [['PERMISSION_DENIED', (it) => it.decide('DenyExecution')], ['APPROVAL_REQUIRED', () => {}]]) {
+  test(`what is approved in the messages alone is ${code} to the model`, async (t) => {
+    const { it, provider, goOn } = await interrupted(t)
+    await decides(it)
+    await goOn(true)
+    assert.equal(it.codes().at(-1), code)
+    assert.deepEqual(it.payments(), [{ cents: 7 }])
+    await it.assertHeard(provider, it.answers.at(-1))
+  })
+}
+
+test('what the program denies is not sent', async (t) => {
+  const { it, goOn } = await interrupted(t)
+  const before = it.batches.length
+  await goOn(false)
+  assert.equal(it.batches.length, before)
+  assert.deepEqual(it.payments(), [{ cents: 7 }])
+})
+
+test('a tool of the program ends the run for its user and for the operator', async (t) => {
+  const it = await desk(t, { own: { worker: {}, tools: { charge: { approve_when: 'args.cents > 100' } } } })
+  const charge = tool({ description: 'Charge.', inputSchema: z.object({ cents: z.int() }), needsApproval: ({ cents }) => cents === 1, execute: ({ cents }) => `charged ${it.done.push(cents)}` })
+  const provider = await play(t, [{ calls: [['charge', { cents: 101 }], ['charge', { cents: 1 }], ['charge', { cents: 2 }]] }, { text: 'Charged.' }])
+  const { content } = await run(models.chat(provider), { tools: await tools(it.sidecall, { conversationId: 'c', functions: { charge }, interruptHeld: true }) })
+  assert.deepEqual(content.filter((part) => part.type === 'tool-approval-request').map(({ toolCall }) => toolCall.input.cents), [101, 1])
+  assert.equal((await it.held()).length, 1)
+  assert.deepEqual(it.done, [2])
+})
 
 test('a run that goes round in circles ends', async (t) => {
   const it = await desk(t)

@@ -13,7 +13,7 @@ import * as vercel from '@sidecall/client/vercel'
 declare const sidecall: Sidecall, model: LanguageModel, mine: ToolSet, signal: AbortSignal
 
 export async function withVercel(): Promise<string> {
-  const options: vercel.VercelOptions = { conversationId: ({ messages, context }) => `${messages.length} ${context}`, promptId: 1, profile: 'code', rpcTimeout: 1000 }
+  const options: vercel.VercelOptions = { conversationId: ({ messages, context }) => `${messages.length} ${context}`, promptId: 1, profile: 'code', rpcTimeout: 1000, interruptHeld: true }
   const given = { ...mine, ...(await vercel.tools(sidecall, options)) }
   const set: ToolSet = given
   const own = tool({ description: 'Own.', inputSchema: z.object({ n: z.number() }), execute: ({ n }) => currentCall()?.idempotencyKey ?? `${n}` })
@@ -36,7 +36,7 @@ interface Context {
 
 export async function withAgents(): Promise<string | undefined> {
   const sign = agentTool({ name: 'sign', description: 'Sign.', parameters: { type: 'object', properties: {}, required: [], additionalProperties: true }, strict: false, execute: () => '' })
-  const given = await agents.tools(sidecall, { conversationId: (context) => context.usage.requests, profile: 'code' })
+  const given = await agents.tools(sidecall, { conversationId: (context) => context.usage.requests, profile: 'code', interruptHeld: true })
   const own = { name: 'own', description: 'Own.', parameters: z.object({ n: z.number() }), execute: ({ n }: { n: number }) => n }
   await agents.tools(sidecall, { functions: [own], effects: { own: 'read_only' } })
   const typed = new Agent<Context>({ name: 'desk', tools: given, toolUseBehavior: agents.stopWhenTold })

@@ -142,9 +142,10 @@ class Sidecall:
 
         ``fields`` are further fields of ExecuteToolRequest for every call, by
         their names in the contract: ``prompt_id``, ``profile``, ``timeout``
-        (seconds or a timedelta), ``validate_only``, ``max_output_chars``,
-        ``tokens_used``, ``labels``, ``allow_duplicate_effect``, ``message_id`` (the message of
-        the model that the calls stand in, where those of one are not sent at once). Integers are taken as ids. ``rpc_timeout``,
+        (seconds or a timedelta), ``validate_only``, ``hold_only`` (only ask whether a
+        person has to allow them first), ``max_output_chars``, ``tokens_used``, ``labels``,
+        ``allow_duplicate_effect``, ``message_id`` (the message of the model that the calls
+        stand in, where those of one are not sent at once). Integers are taken as ids. ``rpc_timeout``,
         likewise in seconds, is when waiting ends; what is running then is finished
         and recorded by the sidecar.
         """

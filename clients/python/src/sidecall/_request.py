@@ -201,6 +201,7 @@ _FIELDS: dict[str, Callable[[Any, str], Any]] = {
     "prompt_id": identity,
     "profile": text,
     "validate_only": _bool,
+    "hold_only": _bool,
     "timeout": _duration,
     "max_output_chars": _int(32),
     "tokens_used": _int(64),

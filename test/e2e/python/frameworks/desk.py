@@ -88,6 +88,22 @@ class DeskTest(unittest.TestCase):
                 )
             )  # fmt: skip
 
+    def deny(self, call: Mapping[str, Any]) -> None:
+        """Denies it."""
+        with grpc.insecure_channel(f"unix://{self.directory}/op.sock") as channel:
+            operator_service_pb2_grpc.OperatorServiceStub(channel).DenyExecution(
+                operator_service_pb2.DenyExecutionRequest(
+                    conversation_id=call["conversation_id"], turn_id=call["turn_id"], tool_use_id=call["tool_use_id"],
+                    decided_by="ada", reason="paid already",
+                )
+            )  # fmt: skip
+
+    def held_calls(self) -> list[Any]:
+        """The calls that wait, as an operator is shown them."""
+        with grpc.insecure_channel(f"unix://{self.directory}/op.sock") as channel:
+            listed = operator_service_pb2_grpc.OperatorServiceStub(channel).ListHeld(operator_service_pb2.ListHeldRequest())
+            return list(listed.executions)
+
     def payments(self) -> list[dict[str, Any]]:
         file = self.directory / "payments.jsonl"
         rest = file.read_text().strip() if file.exists() else ""

@@ -6,7 +6,7 @@ import asyncio
 import json
 import os
 from collections.abc import Callable, Coroutine
-from typing import Any
+from typing import Any, ClassVar
 
 from agents import (
     Agent,
@@ -17,7 +17,9 @@ from agents import (
     Runner,
     RunState,
     SQLiteSession,
+    ToolGuardrailFunctionOutput,
     function_tool,
+    tool_input_guardrail,
 )
 from openai import AsyncOpenAI
 from sidecall import WrongField
@@ -54,6 +56,113 @@ class Runs(DeskTest):
         client = AsyncOpenAI(base_url=provider.url + "/v1", api_key="none", max_retries=0)
         self.clients.append(client)
         return Agent(name="desk", model=MODELS[kind]("played", client), **how)
+
+
+class HeldTest(Runs):
+    """A call that waits for a person interrupts the run. Whoever approves it there says only that it
+    goes on: the sidecar's operator decides."""
+
+    of_tools: ClassVar[dict[str, dict[str, Any]]] = {"pay": {"approve_when": "args.cents > 100"}}
+
+    def test_a_held_call_interrupts_the_run_and_runs_once_when_it_is_allowed(self) -> None:
+        for kind in MODELS:
+            with self.subTest(kind), Provider(self.script()) as provider:
+                self.go(self.held(provider, kind))
+
+    @staticmethod
+    def script() -> list[Say]:
+        return [Say(calls=[("pay", {"cents": 101}), ("pay", {"cents": 7})]), Say("Paid.")]
+
+    async def interrupted(self, provider: Provider, kind: str, conversation: str) -> tuple[Agent[Any], RunState[Any, Any]]:
+        """A run that has one interruption, and its state as another process has it."""
+        how = await tools(self.s, conversation_id=lambda context: context.context["conversation"], interrupt_held=True)
+        agent = self.agent(provider, kind, tools=how)
+        end = await Runner.run(agent, "Pay.", context={"conversation": conversation}, run_config=config("none"))
+        (asked,) = end.interruptions
+        self.assertEqual((asked.name, json.loads(asked.arguments)), ("pay", {"cents": 101}))
+        return agent, await RunState.from_string(agent, end.to_state().to_string())
+
+    async def go_on(self, agent: Agent[Any], state: RunState[Any, Any]) -> str:
+        for asked in state.get_interruptions():
+            state.approve(asked)
+        return str((await Runner.run(agent, state, run_config=config("none"))).final_output)
+
+    async def held(self, provider: Provider, kind: str) -> None:
+        before = len(self.payments())
+        self.batches.clear()
+        agent, state = await self.interrupted(provider, kind, kind)
+        self.assertEqual([call.hold_only for batch in self.batches for call in batch], [True, True, False])
+        self.assertEqual(self.payments()[before:], [{"cents": 7}])
+        (call,) = self.held_calls()
+        self.assertEqual((call.conversation_id, call.tool_use_id), (kind, "call_0_0"))
+        self.approve({"conversation_id": kind, "turn_id": call.turn_id, "tool_use_id": call.tool_use_id})
+        self.assertEqual(await self.go_on(agent, state), "Paid.")
+        self.assertEqual(self.payments()[before:], [{"cents": 7}, {"cents": 101}])
+        self.assertEqual(len({call.turn_id for batch in self.batches for call in batch}), 1)
+        self.assertEqual(provider.refusals, [])
+
+    def test_what_nobody_has_allowed_or_somebody_denied_is_told_the_model(self) -> None:
+        async def run(provider: Provider, conversation: str, denied: bool) -> None:
+            agent, state = await self.interrupted(provider, "chat", conversation)
+            if denied:
+                (call,) = self.held_calls()
+                self.deny({"conversation_id": conversation, "turn_id": call.turn_id, "tool_use_id": call.tool_use_id})
+            self.assertEqual(await self.go_on(agent, state), "Paid.")
+
+        for code, denied in (("PERMISSION_DENIED", True), ("APPROVAL_REQUIRED", False)):
+            with self.subTest(code), Provider(self.script()) as provider:
+                self.go(run(provider, code, denied))
+                words = self.words()[-1]
+                self.assertEqual(json.loads(words)["code"], code)
+                self.assertNotIn({"cents": 101}, self.payments())
+                told = json.dumps(provider.requests[-1][1], ensure_ascii=False)
+                self.assertIn(json.dumps(words, ensure_ascii=False)[1:-1], told)
+
+    def test_what_the_program_rejects_is_not_sent(self) -> None:
+        async def run(provider: Provider) -> None:
+            agent, state = await self.interrupted(provider, "chat", "rejected")
+            state.reject(state.get_interruptions()[0])
+            before = len(self.batches)
+            self.assertEqual((await Runner.run(agent, state, run_config=config("none"))).final_output, "Paid.")
+            self.assertEqual(len(self.batches), before)
+
+        with Provider(self.script()) as provider:
+            self.go(run(provider))
+        self.assertEqual(self.payments(), [{"cents": 7}])
+
+    def test_an_input_guardrail_still_stops_what_is_held(self) -> None:
+        @tool_input_guardrail
+        def never(data: Any) -> ToolGuardrailFunctionOutput:
+            return ToolGuardrailFunctionOutput.reject_content("not today")
+
+        async def run(provider: Provider) -> str:
+            found = await tools(self.s, conversation_id="c", interrupt_held=True)
+            for tool in found:
+                tool.tool_input_guardrails = [never]
+            return str((await Runner.run(self.agent(provider, tools=found), "Pay.", run_config=config())).final_output)
+
+        with Provider([Say(calls=[("pay", {"cents": 7})]), Say("I see.")]) as provider:
+            self.assertEqual(self.go(run(provider)), "I see.")
+        self.assertEqual(self.payments(), [])
+
+    def test_arguments_that_are_no_json_interrupt_the_run_and_are_explained_when_it_goes_on(self) -> None:
+        async def run(provider: Provider) -> None:
+            agent = self.agent(provider, tools=await tools(self.s, conversation_id="c", interrupt_held=True))
+            end = await Runner.run(agent, "Pay.", run_config=config())
+            (asked,) = end.interruptions
+            self.assertEqual(self.batches, [])
+            state = end.to_state()
+            state.approve(asked)
+            self.assertEqual((await Runner.run(agent, state, run_config=config())).final_output, "I see.")
+
+        with Provider([Say(calls=[("pay", '{"cents": 5')]), Say("I see.")]) as provider:
+            self.go(run(provider))
+            self.assert_heard(provider)
+        self.assertEqual([json.loads(words)["code"] for words in self.words()], ["INVALID_ARGS"])
+
+    def test_who_asks_first_needs_the_conversation(self) -> None:
+        with self.assertRaisesRegex(WrongField, "conversation_id: interrupt_held needs it"):
+            self.go(tools(self.s, interrupt_held=True))
 
 
 class OpenAIAgentsTest(Runs):
@@ -171,6 +280,37 @@ class OpenAIAgentsTest(Runs):
             found = raised.exception
             self.assertIsInstance(found if isinstance(found, WrongField) else found.__cause__, WrongField)
         self.assertEqual(self.payments(), [])
+
+
+class HeldFunctionTest(Runs, OwnTest):
+    """The agent's own function, of which the agent asks its user, and the sidecar an operator."""
+
+    backends: ClassVar[dict[str, Any]] = {"own": {"worker": {}, "prefix": "my_", "tools": {"charge": {"approve_when": "args.cents > 100"}}}}
+
+    def test_a_function_interrupts_the_run_for_its_user_and_for_the_operator(self) -> None:
+        @function_tool(needs_approval=True)
+        def charge(cents: int) -> str:
+            """Charge."""
+            self.done.append(str(cents))
+            return f"charged {cents}"
+
+        async def run(provider: Provider) -> None:
+            found = await tools(self.s, functions=[charge], conversation_id="c", interrupt_held=True)
+            agent = self.agent(provider, tools=found)
+            end = await Runner.run(agent, "Charge.", run_config=config())
+            self.assertEqual(len(end.interruptions), 2)
+            (call,) = self.held_calls()
+            self.assertEqual((call.execution.tool_name, call.tool_use_id), ("my_charge", "call_0_0"))
+            self.approve({"conversation_id": "c", "turn_id": call.turn_id, "tool_use_id": call.tool_use_id})
+            self.assertEqual(self.done, [])
+            state = end.to_state()
+            for asked in end.interruptions:
+                state.approve(asked)
+            self.assertEqual((await Runner.run(agent, state, run_config=config())).final_output, "Charged.")
+
+        with Provider([Say(calls=[("charge", {"cents": 101}), ("charge", {"cents": 1})]), Say("Charged.")]) as provider:
+            self.go(run(provider))
+        self.assertEqual(sorted(self.done), ["1", "101"])
 
 
 class FunctionsTest(Runs, OwnTest):

@@ -77,6 +77,11 @@ class Calls:
             batch.sent.add_done_callback(lambda _: self._close(key, batch))
         return await batch.result(call)
 
+    async def is_held_async(self, call: Call, ids: Fields) -> bool:
+        """Whether a call waits for a person, for frameworks that ask before they run it: it is
+        held then, and nothing is run in either case."""
+        return (await self.run_async(call, {**ids, "hold_only": True})).HasField("hold")
+
     def _named(self, ids: Fields) -> Fields:
         """The fields of a call. A turn is one message of the model, and its calls may come
         one after another all the same: when they are streamed, or are too many for the

@@ -177,6 +177,11 @@ class Own:
             result = await self._calls.run_async(self._named(call), ids, made)
         return _unless_passed(asked, result)
 
+    async def is_held_async(self, call: Call, ids: Fields) -> bool:
+        """Calls.is_held_async, of a function."""
+        await self.start_async()
+        return await self._calls.is_held_async(self._named(call), ids)
+
     def _named(self, call: Call) -> Call:
         """The call by the name that the sidecar has for the function."""
         names = self._work.names if self._work is not None else {}

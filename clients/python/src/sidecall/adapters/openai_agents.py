@@ -30,6 +30,7 @@ from agents.tool_context import ToolContext
 from sidecall._aio import AsyncSidecall
 from sidecall._client import Sidecall
 from sidecall._context import Reply
+from sidecall._errors import WrongField
 from sidecall._request import Call
 from sidecall._worker import Clean, Effect, Worker
 from sidecall.adapters._calls import Calls, identity, schema, text
@@ -37,8 +38,9 @@ from sidecall.adapters._own import Declared, Own
 from sidecall.adapters._shown import PICTURES, pictures_of
 from sidecall.v1 import tool_service_pb2 as pb
 
-#: An id, or what gives it for a call.
-Id = str | Callable[[ToolContext[Any]], str]
+#: An id, or what gives it for a call: of a ToolContext, and of a RunContextWrapper where it is
+#: only asked whether a call is held.
+Id = str | Callable[[Any], str]
 
 #: What a result was, in the custom data of the SDK's output items.
 _STOP = "sidecall_stop"
@@ -54,6 +56,7 @@ async def tools(
     effects: Mapping[str, Effect] | None = None,
     fails_cleanly: Mapping[str, Clean] | None = None,
     worker: Worker | None = None,
+    interrupt_held: bool = False,
     **fields: Any,
 ) -> list[Tool]:
     """The sidecar's tools, for an Agent, and ``functions`` of its own, which run through
@@ -61,9 +64,14 @@ async def tools(
     by their names: unsaid, a call must not be repeated; ``worker`` has settings of the
     worker that they are. ``conversation_id`` stands for the group_id of
     runs that have none; ``prompt_id`` says what the budget counts by, where runs are not
-    given the history. ``fields`` are those of execute_tools. Calls that the SDK makes at
+    given the history. ``interrupt_held`` ends a run with interruptions at a call that waits
+    for a person, in place of telling the model so: once the sidecar was told to allow it,
+    state.approve and run the state again; before that the model is told that it still waits.
+    It needs a ``conversation_id``. ``fields`` are those of execute_tools. Calls that the SDK makes at
     once are one request."""
-    door = _Door(Calls(client, {"profile": profile, **fields}), conversation_id, prompt_id)
+    if interrupt_held and conversation_id is None:
+        raise WrongField("conversation_id", "interrupt_held needs it: the SDK asks before it runs a tool, and tells no group_id then")
+    door = _Door(Calls(client, {"profile": profile, **fields}), conversation_id, prompt_id, interrupt_held)
     own = Own(client, door.calls, effects, worker, fails_cleanly=fails_cleanly)
     own.declare([Declared(f.name, f.description, f.params_json_schema) for f in functions])
     own.check_names()
@@ -85,10 +93,11 @@ def stop_when_told(context: RunContextWrapper[Any], results: Sequence[FunctionTo
 class _Door:
     """Where calls of the SDK become the sidecar's."""
 
-    def __init__(self, calls: Calls, conversation_id: Id | None, prompt_id: Id | None) -> None:
+    def __init__(self, calls: Calls, conversation_id: Id | None, prompt_id: Id | None, interrupts: bool) -> None:
         self.calls = calls
         self._conversation = conversation_id
         self._prompt = prompt_id
+        self._interrupts = interrupts
 
     def tool(self, tool: pb.Tool) -> FunctionTool:
         async def invoke(context: ToolContext[Any], arguments: str) -> Any:
@@ -96,12 +105,16 @@ class _Door:
             call = Call(context.tool_call_id, tool.name, arguments)
             return _output(await self.calls.run_async(call, self._ids(context)))
 
+        async def is_held(context: RunContextWrapper[Any], arguments: dict[str, Any], id: str) -> bool:
+            return await self.calls.is_held_async(Call(id, tool.name, arguments), self._ids(context))
+
         return FunctionTool(
             name=tool.name,
             description=tool.description,
             params_json_schema=schema(tool),
             on_invoke_tool=invoke,
             strict_json_schema=False,  # schemas of tools are not written for a strict mode
+            needs_approval=is_held if self._interrupts else False,
             custom_data_extractor=_custom_data,
         )
 
@@ -117,11 +130,18 @@ class _Door:
             call = Call(context.tool_call_id, function.name, arguments)
             return _output(await own.run_async(call, self._ids(context), body))
 
-        return replace(function, on_invoke_tool=invoke, custom_data_extractor=_custom_data)
+        async def is_held(context: RunContextWrapper[Any], arguments: dict[str, Any], id: str) -> bool:
+            # Both are asked: whoever allows it for the one has not for the other.
+            held = await own.is_held_async(Call(id, function.name, arguments), self._ids(context))
+            asked = function.needs_approval
+            return held or (asked if isinstance(asked, bool) else await asked(context, arguments, id))
 
-    def _ids(self, context: ToolContext[Any]) -> dict[str, Any]:
+        needs_approval = is_held if self._interrupts else function.needs_approval
+        return replace(function, on_invoke_tool=invoke, custom_data_extractor=_custom_data, needs_approval=needs_approval)
+
+    def _ids(self, context: RunContextWrapper[Any]) -> dict[str, Any]:
         conversation = _of(self._conversation, context)
-        if conversation is None and context.run_config is not None:
+        if conversation is None and isinstance(context, ToolContext) and context.run_config is not None:
             conversation = context.run_config.group_id
         # A run with the history of those before it has a longer input.
         prompt = str(len(context.turn_input))
@@ -160,7 +180,7 @@ def _said(returned: Any) -> Any:
 _DATA = re.compile("data:([^;,]+);base64,(.*)", re.DOTALL)
 
 
-def _of(id: Id | None, context: ToolContext[Any]) -> str | None:
+def _of(id: Id | None, context: RunContextWrapper[Any]) -> str | None:
     return id(context) if callable(id) else id
 
 

@@ -83,7 +83,7 @@ EXECUTION_STATE_CLOSED: ExecutionState
 EXECUTION_STATE_HELD: ExecutionState
 
 class ExecuteToolRequest(_message.Message):
-    __slots__ = ("tool_use_id", "tool_name", "arguments_json", "conversation_id", "turn_id", "prompt_id", "profile", "validate_only", "timeout", "max_output_chars", "tokens_used", "labels", "allow_duplicate_effect", "message_id")
+    __slots__ = ("tool_use_id", "tool_name", "arguments_json", "conversation_id", "turn_id", "prompt_id", "profile", "validate_only", "timeout", "max_output_chars", "tokens_used", "labels", "allow_duplicate_effect", "message_id", "hold_only")
     class LabelsEntry(_message.Message):
         __slots__ = ("key", "value")
         KEY_FIELD_NUMBER: _ClassVar[int]
@@ -105,6 +105,7 @@ class ExecuteToolRequest(_message.Message):
     LABELS_FIELD_NUMBER: _ClassVar[int]
     ALLOW_DUPLICATE_EFFECT_FIELD_NUMBER: _ClassVar[int]
     MESSAGE_ID_FIELD_NUMBER: _ClassVar[int]
+    HOLD_ONLY_FIELD_NUMBER: _ClassVar[int]
     tool_use_id: str
     tool_name: str
     arguments_json: str
@@ -119,7 +120,8 @@ class ExecuteToolRequest(_message.Message):
     labels: _containers.ScalarMap[str, str]
     allow_duplicate_effect: bool
     message_id: str
-    def __init__(self, tool_use_id: _Optional[str] = ..., tool_name: _Optional[str] = ..., arguments_json: _Optional[str] = ..., conversation_id: _Optional[str] = ..., turn_id: _Optional[str] = ..., prompt_id: _Optional[str] = ..., profile: _Optional[str] = ..., validate_only: _Optional[bool] = ..., timeout: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., max_output_chars: _Optional[int] = ..., tokens_used: _Optional[int] = ..., labels: _Optional[_Mapping[str, str]] = ..., allow_duplicate_effect: _Optional[bool] = ..., message_id: _Optional[str] = ...) -> None: ...
+    hold_only: bool
+    def __init__(self, tool_use_id: _Optional[str] = ..., tool_name: _Optional[str] = ..., arguments_json: _Optional[str] = ..., conversation_id: _Optional[str] = ..., turn_id: _Optional[str] = ..., prompt_id: _Optional[str] = ..., profile: _Optional[str] = ..., validate_only: _Optional[bool] = ..., timeout: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., max_output_chars: _Optional[int] = ..., tokens_used: _Optional[int] = ..., labels: _Optional[_Mapping[str, str]] = ..., allow_duplicate_effect: _Optional[bool] = ..., message_id: _Optional[str] = ..., hold_only: _Optional[bool] = ...) -> None: ...
 
 class ExecuteToolResponse(_message.Message):
     __slots__ = ("tool_use_id", "outcome", "content", "is_error", "error", "violations", "recovery", "replayed", "items", "truncation", "budget", "recorded", "structured_content_json", "duration", "blocks", "notices", "resolution", "structured_output_ref", "stop", "loop", "earlier", "traceparent", "hold", "approval")
