@@ -351,6 +351,17 @@ func TestACallThatDidNotRunMayRunOnceTheStoreIsBack(t *testing.T) {
 	})
 }
 
+// A hold in the journal gives nobody a claim, also when the tool asks nobody any more.
+func TestAHoldThatTheStoreDoesNotKnowYet(t *testing.T) {
+	journaled(t, func(t *testing.T, w *wire, here *sidecar, _ *dedupe.Dedupe) {
+		call := refund(tool.NonIdempotent)
+		settleLate(t, w, win(t, here.Dedupe, call), dedupe.Settlement{State: dedupe.Held, HoldFor: time.Hour, Result: []byte("asked")})
+		if a, claim, err := storetest.Admit(t.Context(), here.Dedupe, call); !errors.Is(err, errDown) {
+			t.Errorf("got %v, %v, %v, want the store's error", a.Verdict, claim, err)
+		}
+	})
+}
+
 func TestTheNextProcessReplays(t *testing.T) {
 	for name, backFirst := range map[string]bool{"the store back before it starts": true, "the store back after": false} {
 		t.Run(name, func(t *testing.T) {
