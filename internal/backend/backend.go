@@ -117,10 +117,25 @@ type Invocation struct {
 	Room Room
 	// MaxChars is how many characters of a result the model will get.
 	MaxChars int
+	// Round is what a client of MCP says beside its arguments; nil of any other.
+	Round *Round
 	// Progress, when not nil, is told of signs of life of a long call
 	// (MCP progress). Called from any goroutine.
 	Progress func(note string)
 }
+
+// Round is one round of a request of MCP, which may take several.
+type Round struct {
+	// Capabilities of the client, as MCP has them; empty for none.
+	Capabilities json.RawMessage
+	// Responses is what the client was asked for, State what the server gave with its question;
+	// empty in the first round.
+	Responses json.RawMessage
+	State     string
+}
+
+// Asks reports that the client can be asked for something.
+func (r *Round) Asks() bool { return r != nil && len(r.Capabilities) > 0 }
 
 // Reply is what one attempt brought back.
 type Reply struct {
@@ -145,6 +160,9 @@ type Reply struct {
 	// Size is the number of bytes of the body as far as known: the declared
 	// length, else what was read.
 	Size int64
+	// InputRequired is what the tool asks for before it goes on, inputRequests and requestState as
+	// MCP has them; nil where it has ended. Text says so then.
+	InputRequired json.RawMessage
 	// Cut reports that reading stopped at MaxBytes, or where there was no room.
 	Cut bool
 }

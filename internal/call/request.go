@@ -6,6 +6,7 @@ import (
 	"encoding/binary"
 	"time"
 
+	"github.com/sidecall/sidecall/internal/backend"
 	"github.com/sidecall/sidecall/internal/limit"
 	"github.com/sidecall/sidecall/internal/tool"
 	sidecallv1 "github.com/sidecall/sidecall/proto/sidecall/v1"
@@ -44,6 +45,8 @@ type Request struct {
 	// nothing.
 	TokensUsed int64
 	Labels     map[string]string
+	// Round is what a front for MCP clients says beside the arguments; nil of any other.
+	Round *backend.Round
 	// Bytes is the part of Parts.Bytes that the call takes room of; nil is the whole.
 	Bytes *limit.Bytes
 	// Load is what the request holds of it; nil for nothing.
@@ -70,6 +73,7 @@ func NewRequest(tenant string, req *sidecallv1.ExecuteToolRequest, required ...s
 		MaxOutputChars:       int(req.GetMaxOutputChars()),
 		TokensUsed:           req.GetTokensUsed(),
 		Labels:               req.GetLabels(),
+		Round:                roundOf(req.GetMcp()),
 	}
 	if r.Impossible != nil { // perhaps for one of them
 		r.Labels = texts(r.Labels)
@@ -79,6 +83,13 @@ func NewRequest(tenant string, req *sidecallv1.ExecuteToolRequest, required ...s
 
 // runsNothing reports that the request only asks, and is no call of its prompt.
 func (r *Request) runsNothing() bool { return r.ValidateOnly || r.HoldOnly }
+
+func roundOf(m *sidecallv1.McpRound) *backend.Round {
+	if m == nil {
+		return nil
+	}
+	return &backend.Round{Capabilities: []byte(m.GetCapabilitiesJson()), Responses: []byte(m.GetInputResponsesJson()), State: m.GetRequestState()}
+}
 
 // idempotencyKey derives the key that is forwarded to the upstream from the
 // identity of the call, so that every attempt, in whatever process and after

@@ -82,6 +82,7 @@ type MCPBackend struct {
 	Headers          map[string]Secret `yaml:"headers" with:"url" doc:"Headers sent with every request to the URL." keys:"header" format:"header_value"`
 	AllowPrivate     bool              `yaml:"allow_private" with:"url" doc:"Allow loopback and private addresses for the URL."`
 	ConnectTimeout   time.Duration     `yaml:"connect_timeout" doc:"Time to start or connect, handshake included." default:"60s" min:"1ms" max:"1h"`
+	Protocol         string            `yaml:"protocol" doc:"The revision of MCP that is asked for first; a server that refuses it is asked for the other. With the later one its tools may ask for input, and a client that can is asked (see mcp.md)." enum:"2025-11-25|2026-07-28" default:"2025-11-25"`
 	TrustAnnotations bool              `yaml:"trust_annotations" doc:"Take effects from the server's own annotations (readOnlyHint, idempotentHint) where effects says nothing."`
 }
 

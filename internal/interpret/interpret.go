@@ -66,6 +66,9 @@ func (p *Program) Interpret(reply backend.Reply, failure *tool.Failure, args map
 	if p == nil {
 		p = &plain
 	}
+	if reply.InputRequired != nil && failure == nil {
+		return Reading{Reply: reply} // no result yet, which a rule could be about
+	}
 	v := &view{reply: &reply, failure: failure, args: args, selection: p.selection}
 	if failure == nil || answered(failure) {
 		failure = p.classify(v)

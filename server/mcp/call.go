@@ -2,17 +2,14 @@ package mcp
 
 import (
 	"context"
-	"encoding/base64"
+	"encoding/json"
 	"fmt"
-	"strings"
 	"time"
 	"unicode/utf8"
 
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
-	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/metadata"
-	"google.golang.org/grpc/status"
 
 	sidecallv1 "github.com/sidecall/sidecall/proto/sidecall/v1"
 )
@@ -23,28 +20,64 @@ func (f *face) call(ctx context.Context, req *sdk.CallToolRequest) (*sdk.CallToo
 	if err != nil {
 		return nil, &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: err.Error()}
 	}
+	at := round{ID: of.ToolUse}
 	again := req.Params.RequestState != "" || req.Params.InputResponses != nil
 	if again {
-		if err := f.continued(ctx, req.Params, &of); err != nil {
+		if at, err = f.continued(ctx, req.Params, &of); err != nil {
 			return nil, err
 		}
 		if answer := refusedByUser(req.Params.InputResponses); answer != "" {
 			return notSent(answer), nil
 		}
 	}
+	handed, err := handedOn(req, at)
+	if err != nil {
+		return nil, err
+	}
+	in := of.in(at)
 	res, err := f.options.Tools.ExecuteTool(traced(ctx, req.Params.GetMeta()), &sidecallv1.ExecuteToolRequest{
-		ToolUseId: of.ToolUse, ConversationId: of.Conversation, TurnId: of.Turn, PromptId: of.Prompt,
-		ToolName: req.Params.Name, ArgumentsJson: string(req.Params.Arguments), Profile: f.profile,
+		ToolUseId: in.ToolUse, ConversationId: in.Conversation, TurnId: in.Turn, PromptId: in.Prompt,
+		ToolName: req.Params.Name, ArgumentsJson: string(req.Params.Arguments), Profile: f.profile, Mcp: handed,
+		// What the first round was allowed to have, its further rounds have.
+		AllowDuplicateEffect: at.N > 0,
 	})
 	switch {
 	case err != nil:
 		return nil, rpcError(err)
 	case res.GetError().GetCode() == "UNKNOWN_TOOL":
 		return nil, unknownTool(res.GetError())
+	case res.GetInputRequiredJson() != "":
+		return f.asked(ctx, res, of, at)
 	case res.GetHold() != nil && mayAsk(req.Session, again):
-		return f.ask(res, req.Params, of), nil
+		return f.ask(res, req.Params, in, at), nil
 	}
 	return rendered(res), nil
+}
+
+// handedOn is what the tool's server is told beside the arguments.
+func handedOn(req *sdk.CallToolRequest, at round) (*sidecallv1.McpRound, error) {
+	handed := &sidecallv1.McpRound{RequestState: at.Server}
+	if can := req.ClientCapabilities(); can != nil {
+		encoded, err := json.Marshal(can)
+		if err != nil {
+			return nil, err
+		}
+		handed.CapabilitiesJson = string(encoded)
+	}
+	answers := make(sdk.InputResponseMap, len(req.Params.InputResponses))
+	for name, answer := range req.Params.InputResponses {
+		if name != approval {
+			answers[name] = answer
+		}
+	}
+	if len(answers) > 0 {
+		encoded, err := json.Marshal(answers)
+		if err != nil {
+			return nil, err
+		}
+		handed.InputResponsesJson = string(encoded)
+	}
+	return handed, nil
 }
 
 // scope is what bounds the conversation of a request that names none.
@@ -68,11 +101,8 @@ func traced(ctx context.Context, meta map[string]any) context.Context {
 	return ctx
 }
 
-// approval names the question that a held call asks; statePrefix is what its state begins with.
-const (
-	approval    = "approval"
-	statePrefix = "sidecall1."
-)
+// approval names the question that a held call asks.
+const approval = "dev.sidecall/approval"
 
 // mayAsk reports whether a client can be asked to ask its user. One of the revisions with
 // sessions is asked once, within its request.
@@ -92,7 +122,7 @@ const shownArguments = 2000
 
 // ask has the client tell its user that a person has to allow the call, and send it again. The
 // user's own yes allows nothing: that is said to the sidecar.
-func (f *face) ask(res *sidecallv1.ExecuteToolResponse, params *sdk.CallToolParamsRaw, of named) *sdk.CallToolResult {
+func (f *face) ask(res *sidecallv1.ExecuteToolResponse, params *sdk.CallToolParamsRaw, of named, at round) *sdk.CallToolResult {
 	hold := res.GetHold()
 	message := fmt.Sprintf("%s is held until a person allows it: %s. Nothing was sent. Its arguments: %s.",
 		params.Name, hold.GetReason(), shortened(string(params.Arguments), shownArguments))
@@ -106,38 +136,8 @@ func (f *face) ask(res *sidecallv1.ExecuteToolResponse, params *sdk.CallToolPara
 		InputRequests: sdk.InputRequestMap{approval: &sdk.ElicitParams{
 			Mode: "form", Message: message, RequestedSchema: map[string]any{"type": "object", "properties": map[string]any{}},
 		}},
-		RequestState: statePrefix + base64.RawURLEncoding.EncodeToString([]byte(of.ToolUse)),
+		RequestState: at.encode(),
 	}
-}
-
-// continued finds the call that a further round of a request is of. One that had no id of its
-// own has the one that was made for it.
-func (f *face) continued(ctx context.Context, params *sdk.CallToolParamsRaw, of *named) error {
-	encoded, ours := strings.CutPrefix(params.RequestState, statePrefix)
-	decoded, err := base64.RawURLEncoding.DecodeString(encoded)
-	id := string(decoded)
-	if !ours || err != nil || id == "" || !utf8.ValidString(id) {
-		return wrongState("it is none that this server has given: send requestState as it came, or the request anew without it")
-	}
-	if !of.made && id != of.ToolUse {
-		return wrongState("it is of another call than _meta says")
-	}
-	if of.made {
-		of.again(id)
-	}
-	_, err = f.options.Tools.GetExecution(ctx, &sidecallv1.GetExecutionRequest{ConversationId: of.Conversation, TurnId: of.Turn, ToolUseId: of.ToolUse})
-	switch status.Code(err) {
-	case codes.OK, codes.DataLoss: // what is lost, its execution tells
-		return nil
-	case codes.NotFound:
-		return wrongState("there is no such call of this caller: it is of another session, or is forgotten")
-	default:
-		return rpcError(err)
-	}
-}
-
-func wrongState(why string) error {
-	return &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: "requestState: " + why}
 }
 
 // refusedByUser is what a user answered who does not want to go on; empty for one who does.

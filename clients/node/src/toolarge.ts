@@ -20,6 +20,6 @@ function refused(toolUseId: string, recoveryClass: Recovery['class'], error: Too
       context: '', suggestedArgumentsJson: '', suggestedToolName: '', requireEscalation: false,
     },
     replayed: false, recorded: false, items: [], truncation: null, budget: null, structuredContentJson: '', structuredOutputRef: '',
-    duration: null, blocks: [], notices: [], resolution: null, stop: false, loop: null, earlier: null, traceparent: '', hold: null, approval: null,
+    duration: null, blocks: [], notices: [], resolution: null, stop: false, loop: null, earlier: null, traceparent: '', hold: null, approval: null, inputRequiredJson: '',
   }
 }

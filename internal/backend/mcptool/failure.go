@@ -272,3 +272,15 @@ func withoutURL(err error) error {
 	}
 	return err
 }
+
+// unfit is a further round of a call whose answers cannot be read: nothing was sent.
+func unfit(err error) *tool.Failure {
+	return &tool.Failure{
+		Code:        tool.CodeInvalidArgs,
+		Evidence:    tool.NotExecuted,
+		Constraint:  "what was answered to the tool's questions cannot be read",
+		ErrorType:   "input_responses",
+		CallerFault: true,
+		Err:         err,
+	}
+}

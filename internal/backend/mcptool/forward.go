@@ -13,7 +13,7 @@ import (
 var _ backend.Relay = (*Backend)(nil)
 
 // forwarded are the methods that Forward knows: what the SDK does with the parameters of each.
-var forwarded = map[string]func(ctx context.Context, s *mcp.ClientSession, params json.RawMessage) error{
+var forwarded = map[string]func(ctx context.Context, s *session, params json.RawMessage) error{
 	"resources/list":           sends((*mcp.ClientSession).ListResources),
 	"resources/templates/list": sends((*mcp.ClientSession).ListResourceTemplates),
 	"resources/read":           sends((*mcp.ClientSession).ReadResource),
@@ -24,15 +24,19 @@ var forwarded = map[string]func(ctx context.Context, s *mcp.ClientSession, param
 
 // sends is a method of the SDK for parameters that are JSON. Its result is the one that the
 // SDK was given, and is not looked at.
-func sends[P, R any](method func(*mcp.ClientSession, context.Context, *P) (R, error)) func(context.Context, *mcp.ClientSession, json.RawMessage) error {
-	return func(ctx context.Context, s *mcp.ClientSession, raw json.RawMessage) error {
-		params := new(P)
+func sends[T, R any, P interface {
+	*T
+	mcp.Params
+}](method func(*mcp.ClientSession, context.Context, P) (R, error)) func(context.Context, *session, json.RawMessage) error {
+	return func(ctx context.Context, s *session, raw json.RawMessage) error {
+		params := P(new(T))
 		if len(raw) > 0 {
 			if err := json.Unmarshal(raw, params); err != nil {
 				return &backend.Refusal{Code: -32602, Message: err.Error()}
 			}
 		}
-		_, err := method(s, ctx, params)
+		s.own(params.GetMeta())
+		_, err := method(s.client, ctx, params)
 		return err
 	}
 }
@@ -52,7 +56,7 @@ func (b *Backend) Forward(ctx context.Context, method string, params json.RawMes
 	defer cancel(nil)
 	defer context.AfterFunc(s.ctx, func() { cancel(errEnded) })()
 	c := &capture{room: room}
-	err := send(c.in(ctx), s.client, params)
+	err := send(c.in(ctx), s, params)
 	switch a := s.done(c); {
 	case a.outcome == resulted:
 		return a.result, nil
@@ -66,5 +70,37 @@ func (b *Backend) Forward(ctx context.Context, method string, params json.RawMes
 		return nil, withoutURL(a.err)
 	default:
 		return nil, withoutURL(err)
+	}
+}
+
+// modern reports that the session is of the revision without sessions.
+func (s *session) modern() bool {
+	said := s.client.InitializeResult()
+	return said != nil && said.ProtocolVersion >= newestProtocol
+}
+
+// hand puts what a client of MCP says beside its arguments into the parameters of a call. Only
+// in the revision without sessions a server hears of it.
+func (s *session) hand(round *backend.Round, params *mcp.CallToolParams) error {
+	if !s.modern() {
+		return nil
+	}
+	if round.Asks() {
+		params.Meta[mcp.MetaKeyClientCapabilities] = round.Capabilities
+	}
+	params.RequestState = round.State
+	if len(round.Responses) == 0 {
+		return nil
+	}
+	return json.Unmarshal(round.Responses, &params.InputResponses)
+}
+
+// own takes out of the _meta of a request that is handed on what is said of its sender's
+// connection.
+func (s *session) own(meta mcp.Meta) {
+	delete(meta, mcp.MetaKeyProtocolVersion)
+	delete(meta, mcp.MetaKeyClientInfo)
+	if !s.modern() {
+		delete(meta, mcp.MetaKeyClientCapabilities)
 	}
 }

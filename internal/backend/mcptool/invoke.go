@@ -38,6 +38,11 @@ func (b *Backend) Invoke(ctx context.Context, call backend.Invocation) (backend.
 	if len(call.Args) == 0 {
 		params.Arguments = json.RawMessage("{}")
 	}
+	if call.Round != nil {
+		if err := s.hand(call.Round, params); err != nil {
+			return backend.Reply{}, unfit(err)
+		}
+	}
 	if call.Progress != nil {
 		token := "sidecall-" + strconv.FormatInt(b.attempts.Add(1), 10)
 		params.Meta["progressToken"] = token

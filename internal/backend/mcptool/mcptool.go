@@ -90,6 +90,9 @@ type Config struct {
 	// Its Timeout and CheckRedirect are not used.
 	HTTPClient *http.Client
 
+	// Protocol is the revision that is asked for first; empty means the settled one.
+	Protocol string
+
 	// MaxMessage is the most bytes of one message of the server that are
 	// read; 0 means 32 MiB. A larger result is INVALID_OUTPUT.
 	MaxMessage int
@@ -206,6 +209,7 @@ func New(cfg Config) (*Backend, error) {
 	if cfg.URL != "" {
 		b.http = cfg.HTTPClient
 	}
+	b.modern = cfg.Protocol == newestProtocol
 	b.closing, b.close = context.WithCancel(context.Background())
 	b.state.Store(&state{reason: errNotStarted})
 	return b, nil

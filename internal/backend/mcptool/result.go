@@ -24,6 +24,9 @@ type toolResult struct {
 	Structured json.RawMessage `json:"structuredContent"`
 	IsError    bool            `json:"isError"`
 	ResultType any             `json:"resultType"`
+	// InputRequests and RequestState are of one that asks for input.
+	InputRequests json.RawMessage `json:"inputRequests"`
+	RequestState  string          `json:"requestState"`
 	// Task is in the place of a result in the protocol of 2025-11-25, which has no
 	// types of results.
 	Task any  `json:"task"`
@@ -214,6 +217,8 @@ func read(a answer, call backend.Invocation) (backend.Reply, *tool.Failure) {
 		}
 		reply := r.reply(call.MaxBytes)
 		switch kind := r.kind(); {
+		case kind == resultInputRequired && call.Round.Asks():
+			return r.question()
 		case kind == resultInputRequired:
 			return reply, call.OwnWord(inputRequired())
 		case kind != resultComplete:
@@ -238,6 +243,19 @@ func read(a answer, call backend.Invocation) (backend.Reply, *tool.Failure) {
 	default:
 		panic(fmt.Sprintf("mcptool: no such outcome: %d", a.outcome))
 	}
+}
+
+// maxQuestion bounds what a tool asks for, in bytes.
+const maxQuestion = 256 << 10
+
+// question is the reply of a tool that asks for input.
+func (r toolResult) question() (backend.Reply, *tool.Failure) {
+	asked, err := json.Marshal(map[string]any{"inputRequests": r.InputRequests, "requestState": r.RequestState})
+	if err != nil || len(asked) > maxQuestion {
+		return backend.Reply{}, unreadable(tool.Definite, fmt.Sprintf("the tool asks for input by more than %d bytes, or by what cannot be read", maxQuestion), err)
+	}
+	const says = "The tool asks for input before it goes on."
+	return backend.Reply{Text: []byte(says), Size: int64(len(says)), InputRequired: asked}, nil
 }
 
 // statusReply is an HTTP answer that is no MCP message, for error mapping.

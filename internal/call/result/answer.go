@@ -238,7 +238,7 @@ func (a *Answer) show(res *Response) *output.Shaped {
 	in.Remarks = besides(in.Remarks, a.Nudge)
 	shaped := output.Shape(in)
 	res.Outcome = outcome(a.Reading.Outcome)
-	res.Content = shaped.Content
+	res.Content, res.InputRequiredJson = shaped.Content, string(a.Reading.Reply.InputRequired)
 	res.StructuredContentJson, res.StructuredOutputRef = shaped.StructuredJSON, shaped.StructuredRef
 	res.Blocks = blocks(shaped.Blocks, shaped.BlockRefs)
 	if shaped.Truncated {

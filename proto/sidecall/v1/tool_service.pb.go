@@ -396,7 +396,9 @@ type ExecuteToolRequest struct {
 	// validate_only; one that is recorded already is answered from its record. Budgets, loops
 	// and what the prompt has read are judged when the call is made. For frameworks that ask
 	// before they run a tool. validate_only goes before it.
-	HoldOnly      bool `protobuf:"varint,15,opt,name=hold_only,json=holdOnly,proto3" json:"hold_only,omitempty"`
+	HoldOnly bool `protobuf:"varint,15,opt,name=hold_only,json=holdOnly,proto3" json:"hold_only,omitempty"`
+	// What a front for MCP clients hands on; unset for everybody else.
+	Mcp           *McpRound `protobuf:"bytes,16,opt,name=mcp,proto3" json:"mcp,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -536,6 +538,80 @@ func (x *ExecuteToolRequest) GetHoldOnly() bool {
 	return false
 }
 
+func (x *ExecuteToolRequest) GetMcp() *McpRound {
+	if x != nil {
+		return x.Mcp
+	}
+	return nil
+}
+
+// McpRound is what a front for MCP clients hands on of a request, which may take several rounds:
+// a tool asks for input, and is called again with it. Each round is a call of its own, with an
+// id of its own.
+type McpRound struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The capabilities of the client as JSON, as in MCP: what its server may ask it for. Empty:
+	// nothing.
+	CapabilitiesJson string `protobuf:"bytes,1,opt,name=capabilities_json,json=capabilitiesJson,proto3" json:"capabilities_json,omitempty"`
+	// Of a further round: what the client has answered, as JSON by the names of what was asked,
+	// and the state that the server gave.
+	InputResponsesJson string `protobuf:"bytes,2,opt,name=input_responses_json,json=inputResponsesJson,proto3" json:"input_responses_json,omitempty"`
+	RequestState       string `protobuf:"bytes,3,opt,name=request_state,json=requestState,proto3" json:"request_state,omitempty"`
+	unknownFields      protoimpl.UnknownFields
+	sizeCache          protoimpl.SizeCache
+}
+
+func (x *McpRound) Reset() {
+	*x = McpRound{}
+	mi := &file_sidecall_v1_tool_service_proto_msgTypes[1]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *McpRound) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*McpRound) ProtoMessage() {}
+
+func (x *McpRound) ProtoReflect() protoreflect.Message {
+	mi := &file_sidecall_v1_tool_service_proto_msgTypes[1]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use McpRound.ProtoReflect.Descriptor instead.
+func (*McpRound) Descriptor() ([]byte, []int) {
+	return file_sidecall_v1_tool_service_proto_rawDescGZIP(), []int{1}
+}
+
+func (x *McpRound) GetCapabilitiesJson() string {
+	if x != nil {
+		return x.CapabilitiesJson
+	}
+	return ""
+}
+
+func (x *McpRound) GetInputResponsesJson() string {
+	if x != nil {
+		return x.InputResponsesJson
+	}
+	return ""
+}
+
+func (x *McpRound) GetRequestState() string {
+	if x != nil {
+		return x.RequestState
+	}
+	return ""
+}
+
 // ExecuteToolResponse is the one result of one call.
 type ExecuteToolResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -597,14 +673,17 @@ type ExecuteToolResponse struct {
 	// What a person is asked, with APPROVAL_REQUIRED.
 	Hold *Hold `protobuf:"bytes,23,opt,name=hold,proto3" json:"hold,omitempty"`
 	// Who has allowed the call, where a person was asked. Replays keep it.
-	Approval      *Resolution `protobuf:"bytes,24,opt,name=approval,proto3" json:"approval,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	Approval *Resolution `protobuf:"bytes,24,opt,name=approval,proto3" json:"approval,omitempty"`
+	// The tool asks for input before it goes on, and this round of it has ended: inputRequests
+	// and requestState as JSON, as in MCP. Only where McpRound names capabilities.
+	InputRequiredJson string `protobuf:"bytes,25,opt,name=input_required_json,json=inputRequiredJson,proto3" json:"input_required_json,omitempty"`
+	unknownFields     protoimpl.UnknownFields
+	sizeCache         protoimpl.SizeCache
 }
 
 func (x *ExecuteToolResponse) Reset() {
 	*x = ExecuteToolResponse{}
-	mi := &file_sidecall_v1_tool_service_proto_msgTypes[1]
+	mi := &file_sidecall_v1_tool_service_proto_msgTypes[2]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -616,7 +695,7 @@ func (x *ExecuteToolResponse) String() string {
 func (*ExecuteToolResponse) ProtoMessage() {}
 
 func (x *ExecuteToolResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_sidecall_v1_tool_service_proto_msgTypes[1]
+	mi := &file_sidecall_v1_tool_service_proto_msgTypes[2]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -629,7 +708,7 @@ func (x *ExecuteToolResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExecuteToolResponse.ProtoReflect.Descriptor instead.
 func (*ExecuteToolResponse) Descriptor() ([]byte, []int) {
-	return file_sidecall_v1_tool_service_proto_rawDescGZIP(), []int{1}
+	return file_sidecall_v1_tool_service_proto_rawDescGZIP(), []int{2}
 }
 
 func (x *ExecuteToolResponse) GetToolUseId() string {
@@ -800,6 +879,13 @@ func (x *ExecuteToolResponse) GetApproval() *Resolution {
 	return nil
 }
 
+func (x *ExecuteToolResponse) GetInputRequiredJson() string {
+	if x != nil {
+		return x.InputRequiredJson
+	}
+	return ""
+}
+
 // Hold is the wait of a call for a person who allows or denies it. Nothing was sent. The
 // program sends the same call with the same id again once it is allowed: then it runs,
 // once.
@@ -818,7 +904,7 @@ type Hold struct {
 
 func (x *Hold) Reset() {
 	*x = Hold{}
-	mi := &file_sidecall_v1_tool_service_proto_msgTypes[2]
+	mi := &file_sidecall_v1_tool_service_proto_msgTypes[3]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -830,7 +916,7 @@ func (x *Hold) String() string {
 func (*Hold) ProtoMessage() {}
 
 func (x *Hold) ProtoReflect() protoreflect.Message {
-	mi := &file_sidecall_v1_tool_service_proto_msgTypes[2]
+	mi := &file_sidecall_v1_tool_service_proto_msgTypes[3]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -843,7 +929,7 @@ func (x *Hold) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Hold.ProtoReflect.Descriptor instead.
 func (*Hold) Descriptor() ([]byte, []int) {
-	return file_sidecall_v1_tool_service_proto_rawDescGZIP(), []int{2}
+	return file_sidecall_v1_tool_service_proto_rawDescGZIP(), []int{3}
 }
 
 func (x *Hold) GetReason() string {
@@ -890,7 +976,7 @@ type LoopFinding struct {
 
 func (x *LoopFinding) Reset() {
 	*x = LoopFinding{}
-	mi := &file_sidecall_v1_tool_service_proto_msgTypes[3]
+	mi := &file_sidecall_v1_tool_service_proto_msgTypes[4]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -902,7 +988,7 @@ func (x *LoopFinding) String() string {
 func (*LoopFinding) ProtoMessage() {}
 
 func (x *LoopFinding) ProtoReflect() protoreflect.Message {
-	mi := &file_sidecall_v1_tool_service_proto_msgTypes[3]
+	mi := &file_sidecall_v1_tool_service_proto_msgTypes[4]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -915,7 +1001,7 @@ func (x *LoopFinding) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LoopFinding.ProtoReflect.Descriptor instead.
 func (*LoopFinding) Descriptor() ([]byte, []int) {
-	return file_sidecall_v1_tool_service_proto_rawDescGZIP(), []int{3}
+	return file_sidecall_v1_tool_service_proto_rawDescGZIP(), []int{4}
 }
 
 func (x *LoopFinding) GetLevel() LoopLevel {
@@ -988,7 +1074,7 @@ type EarlierEffect struct {
 
 func (x *EarlierEffect) Reset() {
 	*x = EarlierEffect{}
-	mi := &file_sidecall_v1_tool_service_proto_msgTypes[4]
+	mi := &file_sidecall_v1_tool_service_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1000,7 +1086,7 @@ func (x *EarlierEffect) String() string {
 func (*EarlierEffect) ProtoMessage() {}
 
 func (x *EarlierEffect) ProtoReflect() protoreflect.Message {
-	mi := &file_sidecall_v1_tool_service_proto_msgTypes[4]
+	mi := &file_sidecall_v1_tool_service_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1013,7 +1099,7 @@ func (x *EarlierEffect) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EarlierEffect.ProtoReflect.Descriptor instead.
 func (*EarlierEffect) Descriptor() ([]byte, []int) {
-	return file_sidecall_v1_tool_service_proto_rawDescGZIP(), []int{4}
+	return file_sidecall_v1_tool_service_proto_rawDescGZIP(), []int{5}
 }
 
 func (x *EarlierEffect) GetConversationId() string {
@@ -1077,7 +1163,7 @@ type Resolution struct {
 
 func (x *Resolution) Reset() {
 	*x = Resolution{}
-	mi := &file_sidecall_v1_tool_service_proto_msgTypes[5]
+	mi := &file_sidecall_v1_tool_service_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1089,7 +1175,7 @@ func (x *Resolution) String() string {
 func (*Resolution) ProtoMessage() {}
 
 func (x *Resolution) ProtoReflect() protoreflect.Message {
-	mi := &file_sidecall_v1_tool_service_proto_msgTypes[5]
+	mi := &file_sidecall_v1_tool_service_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1102,7 +1188,7 @@ func (x *Resolution) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Resolution.ProtoReflect.Descriptor instead.
 func (*Resolution) Descriptor() ([]byte, []int) {
-	return file_sidecall_v1_tool_service_proto_rawDescGZIP(), []int{5}
+	return file_sidecall_v1_tool_service_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *Resolution) GetBy() string {
@@ -1168,7 +1254,7 @@ type ToolError struct {
 
 func (x *ToolError) Reset() {
 	*x = ToolError{}
-	mi := &file_sidecall_v1_tool_service_proto_msgTypes[6]
+	mi := &file_sidecall_v1_tool_service_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1180,7 +1266,7 @@ func (x *ToolError) String() string {
 func (*ToolError) ProtoMessage() {}
 
 func (x *ToolError) ProtoReflect() protoreflect.Message {
-	mi := &file_sidecall_v1_tool_service_proto_msgTypes[6]
+	mi := &file_sidecall_v1_tool_service_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1193,7 +1279,7 @@ func (x *ToolError) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ToolError.ProtoReflect.Descriptor instead.
 func (*ToolError) Descriptor() ([]byte, []int) {
-	return file_sidecall_v1_tool_service_proto_rawDescGZIP(), []int{6}
+	return file_sidecall_v1_tool_service_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *ToolError) GetCode() string {
@@ -1265,7 +1351,7 @@ type Recovery struct {
 
 func (x *Recovery) Reset() {
 	*x = Recovery{}
-	mi := &file_sidecall_v1_tool_service_proto_msgTypes[7]
+	mi := &file_sidecall_v1_tool_service_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1277,7 +1363,7 @@ func (x *Recovery) String() string {
 func (*Recovery) ProtoMessage() {}
 
 func (x *Recovery) ProtoReflect() protoreflect.Message {
-	mi := &file_sidecall_v1_tool_service_proto_msgTypes[7]
+	mi := &file_sidecall_v1_tool_service_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1290,7 +1376,7 @@ func (x *Recovery) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Recovery.ProtoReflect.Descriptor instead.
 func (*Recovery) Descriptor() ([]byte, []int) {
-	return file_sidecall_v1_tool_service_proto_rawDescGZIP(), []int{7}
+	return file_sidecall_v1_tool_service_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *Recovery) GetClass() RecoveryClass {
@@ -1381,7 +1467,7 @@ type ItemResult struct {
 
 func (x *ItemResult) Reset() {
 	*x = ItemResult{}
-	mi := &file_sidecall_v1_tool_service_proto_msgTypes[8]
+	mi := &file_sidecall_v1_tool_service_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1393,7 +1479,7 @@ func (x *ItemResult) String() string {
 func (*ItemResult) ProtoMessage() {}
 
 func (x *ItemResult) ProtoReflect() protoreflect.Message {
-	mi := &file_sidecall_v1_tool_service_proto_msgTypes[8]
+	mi := &file_sidecall_v1_tool_service_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1406,7 +1492,7 @@ func (x *ItemResult) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ItemResult.ProtoReflect.Descriptor instead.
 func (*ItemResult) Descriptor() ([]byte, []int) {
-	return file_sidecall_v1_tool_service_proto_rawDescGZIP(), []int{8}
+	return file_sidecall_v1_tool_service_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *ItemResult) GetIndex() int32 {
@@ -1455,7 +1541,7 @@ type Truncation struct {
 
 func (x *Truncation) Reset() {
 	*x = Truncation{}
-	mi := &file_sidecall_v1_tool_service_proto_msgTypes[9]
+	mi := &file_sidecall_v1_tool_service_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1467,7 +1553,7 @@ func (x *Truncation) String() string {
 func (*Truncation) ProtoMessage() {}
 
 func (x *Truncation) ProtoReflect() protoreflect.Message {
-	mi := &file_sidecall_v1_tool_service_proto_msgTypes[9]
+	mi := &file_sidecall_v1_tool_service_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1480,7 +1566,7 @@ func (x *Truncation) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Truncation.ProtoReflect.Descriptor instead.
 func (*Truncation) Descriptor() ([]byte, []int) {
-	return file_sidecall_v1_tool_service_proto_rawDescGZIP(), []int{9}
+	return file_sidecall_v1_tool_service_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *Truncation) GetOriginalChars() int64 {
@@ -1535,7 +1621,7 @@ type Budget struct {
 
 func (x *Budget) Reset() {
 	*x = Budget{}
-	mi := &file_sidecall_v1_tool_service_proto_msgTypes[10]
+	mi := &file_sidecall_v1_tool_service_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1547,7 +1633,7 @@ func (x *Budget) String() string {
 func (*Budget) ProtoMessage() {}
 
 func (x *Budget) ProtoReflect() protoreflect.Message {
-	mi := &file_sidecall_v1_tool_service_proto_msgTypes[10]
+	mi := &file_sidecall_v1_tool_service_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1560,7 +1646,7 @@ func (x *Budget) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Budget.ProtoReflect.Descriptor instead.
 func (*Budget) Descriptor() ([]byte, []int) {
-	return file_sidecall_v1_tool_service_proto_rawDescGZIP(), []int{10}
+	return file_sidecall_v1_tool_service_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *Budget) GetToolCallsUsed() int64 {
@@ -1626,7 +1712,7 @@ type ContentBlock struct {
 
 func (x *ContentBlock) Reset() {
 	*x = ContentBlock{}
-	mi := &file_sidecall_v1_tool_service_proto_msgTypes[11]
+	mi := &file_sidecall_v1_tool_service_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1638,7 +1724,7 @@ func (x *ContentBlock) String() string {
 func (*ContentBlock) ProtoMessage() {}
 
 func (x *ContentBlock) ProtoReflect() protoreflect.Message {
-	mi := &file_sidecall_v1_tool_service_proto_msgTypes[11]
+	mi := &file_sidecall_v1_tool_service_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1651,7 +1737,7 @@ func (x *ContentBlock) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ContentBlock.ProtoReflect.Descriptor instead.
 func (*ContentBlock) Descriptor() ([]byte, []int) {
-	return file_sidecall_v1_tool_service_proto_rawDescGZIP(), []int{11}
+	return file_sidecall_v1_tool_service_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *ContentBlock) GetType() string {
@@ -1722,7 +1808,7 @@ type ExecuteToolsRequest struct {
 
 func (x *ExecuteToolsRequest) Reset() {
 	*x = ExecuteToolsRequest{}
-	mi := &file_sidecall_v1_tool_service_proto_msgTypes[12]
+	mi := &file_sidecall_v1_tool_service_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1734,7 +1820,7 @@ func (x *ExecuteToolsRequest) String() string {
 func (*ExecuteToolsRequest) ProtoMessage() {}
 
 func (x *ExecuteToolsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_sidecall_v1_tool_service_proto_msgTypes[12]
+	mi := &file_sidecall_v1_tool_service_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1747,7 +1833,7 @@ func (x *ExecuteToolsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExecuteToolsRequest.ProtoReflect.Descriptor instead.
 func (*ExecuteToolsRequest) Descriptor() ([]byte, []int) {
-	return file_sidecall_v1_tool_service_proto_rawDescGZIP(), []int{12}
+	return file_sidecall_v1_tool_service_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *ExecuteToolsRequest) GetCalls() []*ExecuteToolRequest {
@@ -1771,7 +1857,7 @@ type ExecuteToolsResponse struct {
 
 func (x *ExecuteToolsResponse) Reset() {
 	*x = ExecuteToolsResponse{}
-	mi := &file_sidecall_v1_tool_service_proto_msgTypes[13]
+	mi := &file_sidecall_v1_tool_service_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1783,7 +1869,7 @@ func (x *ExecuteToolsResponse) String() string {
 func (*ExecuteToolsResponse) ProtoMessage() {}
 
 func (x *ExecuteToolsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_sidecall_v1_tool_service_proto_msgTypes[13]
+	mi := &file_sidecall_v1_tool_service_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1796,7 +1882,7 @@ func (x *ExecuteToolsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExecuteToolsResponse.ProtoReflect.Descriptor instead.
 func (*ExecuteToolsResponse) Descriptor() ([]byte, []int) {
-	return file_sidecall_v1_tool_service_proto_rawDescGZIP(), []int{13}
+	return file_sidecall_v1_tool_service_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *ExecuteToolsResponse) GetResults() []*ExecuteToolResponse {
@@ -1836,7 +1922,7 @@ type RunMessageRequest struct {
 
 func (x *RunMessageRequest) Reset() {
 	*x = RunMessageRequest{}
-	mi := &file_sidecall_v1_tool_service_proto_msgTypes[14]
+	mi := &file_sidecall_v1_tool_service_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1848,7 +1934,7 @@ func (x *RunMessageRequest) String() string {
 func (*RunMessageRequest) ProtoMessage() {}
 
 func (x *RunMessageRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_sidecall_v1_tool_service_proto_msgTypes[14]
+	mi := &file_sidecall_v1_tool_service_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1861,7 +1947,7 @@ func (x *RunMessageRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RunMessageRequest.ProtoReflect.Descriptor instead.
 func (*RunMessageRequest) Descriptor() ([]byte, []int) {
-	return file_sidecall_v1_tool_service_proto_rawDescGZIP(), []int{14}
+	return file_sidecall_v1_tool_service_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *RunMessageRequest) GetMessageJson() string {
@@ -1918,7 +2004,7 @@ type RunMessageResponse struct {
 
 func (x *RunMessageResponse) Reset() {
 	*x = RunMessageResponse{}
-	mi := &file_sidecall_v1_tool_service_proto_msgTypes[15]
+	mi := &file_sidecall_v1_tool_service_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1930,7 +2016,7 @@ func (x *RunMessageResponse) String() string {
 func (*RunMessageResponse) ProtoMessage() {}
 
 func (x *RunMessageResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_sidecall_v1_tool_service_proto_msgTypes[15]
+	mi := &file_sidecall_v1_tool_service_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1943,7 +2029,7 @@ func (x *RunMessageResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RunMessageResponse.ProtoReflect.Descriptor instead.
 func (*RunMessageResponse) Descriptor() ([]byte, []int) {
-	return file_sidecall_v1_tool_service_proto_rawDescGZIP(), []int{15}
+	return file_sidecall_v1_tool_service_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *RunMessageResponse) GetMessagesJson() []string {
@@ -1992,7 +2078,7 @@ type ReadMessageRequest struct {
 
 func (x *ReadMessageRequest) Reset() {
 	*x = ReadMessageRequest{}
-	mi := &file_sidecall_v1_tool_service_proto_msgTypes[16]
+	mi := &file_sidecall_v1_tool_service_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2004,7 +2090,7 @@ func (x *ReadMessageRequest) String() string {
 func (*ReadMessageRequest) ProtoMessage() {}
 
 func (x *ReadMessageRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_sidecall_v1_tool_service_proto_msgTypes[16]
+	mi := &file_sidecall_v1_tool_service_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2017,7 +2103,7 @@ func (x *ReadMessageRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReadMessageRequest.ProtoReflect.Descriptor instead.
 func (*ReadMessageRequest) Descriptor() ([]byte, []int) {
-	return file_sidecall_v1_tool_service_proto_rawDescGZIP(), []int{16}
+	return file_sidecall_v1_tool_service_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *ReadMessageRequest) GetMessageJson() string {
@@ -2053,7 +2139,7 @@ type ReadMessageResponse struct {
 
 func (x *ReadMessageResponse) Reset() {
 	*x = ReadMessageResponse{}
-	mi := &file_sidecall_v1_tool_service_proto_msgTypes[17]
+	mi := &file_sidecall_v1_tool_service_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2065,7 +2151,7 @@ func (x *ReadMessageResponse) String() string {
 func (*ReadMessageResponse) ProtoMessage() {}
 
 func (x *ReadMessageResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_sidecall_v1_tool_service_proto_msgTypes[17]
+	mi := &file_sidecall_v1_tool_service_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2078,7 +2164,7 @@ func (x *ReadMessageResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReadMessageResponse.ProtoReflect.Descriptor instead.
 func (*ReadMessageResponse) Descriptor() ([]byte, []int) {
-	return file_sidecall_v1_tool_service_proto_rawDescGZIP(), []int{17}
+	return file_sidecall_v1_tool_service_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *ReadMessageResponse) GetProvider() string {
@@ -2158,7 +2244,7 @@ type Tool struct {
 
 func (x *Tool) Reset() {
 	*x = Tool{}
-	mi := &file_sidecall_v1_tool_service_proto_msgTypes[18]
+	mi := &file_sidecall_v1_tool_service_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2170,7 +2256,7 @@ func (x *Tool) String() string {
 func (*Tool) ProtoMessage() {}
 
 func (x *Tool) ProtoReflect() protoreflect.Message {
-	mi := &file_sidecall_v1_tool_service_proto_msgTypes[18]
+	mi := &file_sidecall_v1_tool_service_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2183,7 +2269,7 @@ func (x *Tool) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Tool.ProtoReflect.Descriptor instead.
 func (*Tool) Descriptor() ([]byte, []int) {
-	return file_sidecall_v1_tool_service_proto_rawDescGZIP(), []int{18}
+	return file_sidecall_v1_tool_service_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *Tool) GetName() string {
@@ -2260,7 +2346,7 @@ type ListToolsRequest struct {
 
 func (x *ListToolsRequest) Reset() {
 	*x = ListToolsRequest{}
-	mi := &file_sidecall_v1_tool_service_proto_msgTypes[19]
+	mi := &file_sidecall_v1_tool_service_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2272,7 +2358,7 @@ func (x *ListToolsRequest) String() string {
 func (*ListToolsRequest) ProtoMessage() {}
 
 func (x *ListToolsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_sidecall_v1_tool_service_proto_msgTypes[19]
+	mi := &file_sidecall_v1_tool_service_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2285,7 +2371,7 @@ func (x *ListToolsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListToolsRequest.ProtoReflect.Descriptor instead.
 func (*ListToolsRequest) Descriptor() ([]byte, []int) {
-	return file_sidecall_v1_tool_service_proto_rawDescGZIP(), []int{19}
+	return file_sidecall_v1_tool_service_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *ListToolsRequest) GetProfile() string {
@@ -2336,7 +2422,7 @@ type ListToolsResponse struct {
 
 func (x *ListToolsResponse) Reset() {
 	*x = ListToolsResponse{}
-	mi := &file_sidecall_v1_tool_service_proto_msgTypes[20]
+	mi := &file_sidecall_v1_tool_service_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2348,7 +2434,7 @@ func (x *ListToolsResponse) String() string {
 func (*ListToolsResponse) ProtoMessage() {}
 
 func (x *ListToolsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_sidecall_v1_tool_service_proto_msgTypes[20]
+	mi := &file_sidecall_v1_tool_service_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2361,7 +2447,7 @@ func (x *ListToolsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListToolsResponse.ProtoReflect.Descriptor instead.
 func (*ListToolsResponse) Descriptor() ([]byte, []int) {
-	return file_sidecall_v1_tool_service_proto_rawDescGZIP(), []int{20}
+	return file_sidecall_v1_tool_service_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *ListToolsResponse) GetTools() []*Tool {
@@ -2403,7 +2489,7 @@ type GetInstructionsRequest struct {
 
 func (x *GetInstructionsRequest) Reset() {
 	*x = GetInstructionsRequest{}
-	mi := &file_sidecall_v1_tool_service_proto_msgTypes[21]
+	mi := &file_sidecall_v1_tool_service_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2415,7 +2501,7 @@ func (x *GetInstructionsRequest) String() string {
 func (*GetInstructionsRequest) ProtoMessage() {}
 
 func (x *GetInstructionsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_sidecall_v1_tool_service_proto_msgTypes[21]
+	mi := &file_sidecall_v1_tool_service_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2428,7 +2514,7 @@ func (x *GetInstructionsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetInstructionsRequest.ProtoReflect.Descriptor instead.
 func (*GetInstructionsRequest) Descriptor() ([]byte, []int) {
-	return file_sidecall_v1_tool_service_proto_rawDescGZIP(), []int{21}
+	return file_sidecall_v1_tool_service_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *GetInstructionsRequest) GetProfile() string {
@@ -2453,7 +2539,7 @@ type GetInstructionsResponse struct {
 
 func (x *GetInstructionsResponse) Reset() {
 	*x = GetInstructionsResponse{}
-	mi := &file_sidecall_v1_tool_service_proto_msgTypes[22]
+	mi := &file_sidecall_v1_tool_service_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2465,7 +2551,7 @@ func (x *GetInstructionsResponse) String() string {
 func (*GetInstructionsResponse) ProtoMessage() {}
 
 func (x *GetInstructionsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_sidecall_v1_tool_service_proto_msgTypes[22]
+	mi := &file_sidecall_v1_tool_service_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2478,7 +2564,7 @@ func (x *GetInstructionsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetInstructionsResponse.ProtoReflect.Descriptor instead.
 func (*GetInstructionsResponse) Descriptor() ([]byte, []int) {
-	return file_sidecall_v1_tool_service_proto_rawDescGZIP(), []int{22}
+	return file_sidecall_v1_tool_service_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *GetInstructionsResponse) GetText() string {
@@ -2512,7 +2598,7 @@ type UnavailableBackend struct {
 
 func (x *UnavailableBackend) Reset() {
 	*x = UnavailableBackend{}
-	mi := &file_sidecall_v1_tool_service_proto_msgTypes[23]
+	mi := &file_sidecall_v1_tool_service_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2524,7 +2610,7 @@ func (x *UnavailableBackend) String() string {
 func (*UnavailableBackend) ProtoMessage() {}
 
 func (x *UnavailableBackend) ProtoReflect() protoreflect.Message {
-	mi := &file_sidecall_v1_tool_service_proto_msgTypes[23]
+	mi := &file_sidecall_v1_tool_service_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2537,7 +2623,7 @@ func (x *UnavailableBackend) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UnavailableBackend.ProtoReflect.Descriptor instead.
 func (*UnavailableBackend) Descriptor() ([]byte, []int) {
-	return file_sidecall_v1_tool_service_proto_rawDescGZIP(), []int{23}
+	return file_sidecall_v1_tool_service_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *UnavailableBackend) GetName() string {
@@ -2576,7 +2662,7 @@ type GetExecutionRequest struct {
 
 func (x *GetExecutionRequest) Reset() {
 	*x = GetExecutionRequest{}
-	mi := &file_sidecall_v1_tool_service_proto_msgTypes[24]
+	mi := &file_sidecall_v1_tool_service_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2588,7 +2674,7 @@ func (x *GetExecutionRequest) String() string {
 func (*GetExecutionRequest) ProtoMessage() {}
 
 func (x *GetExecutionRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_sidecall_v1_tool_service_proto_msgTypes[24]
+	mi := &file_sidecall_v1_tool_service_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2601,7 +2687,7 @@ func (x *GetExecutionRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetExecutionRequest.ProtoReflect.Descriptor instead.
 func (*GetExecutionRequest) Descriptor() ([]byte, []int) {
-	return file_sidecall_v1_tool_service_proto_rawDescGZIP(), []int{24}
+	return file_sidecall_v1_tool_service_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *GetExecutionRequest) GetConversationId() string {
@@ -2658,7 +2744,7 @@ type Execution struct {
 
 func (x *Execution) Reset() {
 	*x = Execution{}
-	mi := &file_sidecall_v1_tool_service_proto_msgTypes[25]
+	mi := &file_sidecall_v1_tool_service_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2670,7 +2756,7 @@ func (x *Execution) String() string {
 func (*Execution) ProtoMessage() {}
 
 func (x *Execution) ProtoReflect() protoreflect.Message {
-	mi := &file_sidecall_v1_tool_service_proto_msgTypes[25]
+	mi := &file_sidecall_v1_tool_service_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2683,7 +2769,7 @@ func (x *Execution) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Execution.ProtoReflect.Descriptor instead.
 func (*Execution) Descriptor() ([]byte, []int) {
-	return file_sidecall_v1_tool_service_proto_rawDescGZIP(), []int{25}
+	return file_sidecall_v1_tool_service_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *Execution) GetState() ExecutionState {
@@ -2784,7 +2870,7 @@ type ReadOutputRequest struct {
 
 func (x *ReadOutputRequest) Reset() {
 	*x = ReadOutputRequest{}
-	mi := &file_sidecall_v1_tool_service_proto_msgTypes[26]
+	mi := &file_sidecall_v1_tool_service_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2796,7 +2882,7 @@ func (x *ReadOutputRequest) String() string {
 func (*ReadOutputRequest) ProtoMessage() {}
 
 func (x *ReadOutputRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_sidecall_v1_tool_service_proto_msgTypes[26]
+	mi := &file_sidecall_v1_tool_service_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2809,7 +2895,7 @@ func (x *ReadOutputRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReadOutputRequest.ProtoReflect.Descriptor instead.
 func (*ReadOutputRequest) Descriptor() ([]byte, []int) {
-	return file_sidecall_v1_tool_service_proto_rawDescGZIP(), []int{26}
+	return file_sidecall_v1_tool_service_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *ReadOutputRequest) GetOutputRef() string {
@@ -2871,7 +2957,7 @@ type ReadOutputResponse struct {
 
 func (x *ReadOutputResponse) Reset() {
 	*x = ReadOutputResponse{}
-	mi := &file_sidecall_v1_tool_service_proto_msgTypes[27]
+	mi := &file_sidecall_v1_tool_service_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2883,7 +2969,7 @@ func (x *ReadOutputResponse) String() string {
 func (*ReadOutputResponse) ProtoMessage() {}
 
 func (x *ReadOutputResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_sidecall_v1_tool_service_proto_msgTypes[27]
+	mi := &file_sidecall_v1_tool_service_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2896,7 +2982,7 @@ func (x *ReadOutputResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReadOutputResponse.ProtoReflect.Descriptor instead.
 func (*ReadOutputResponse) Descriptor() ([]byte, []int) {
-	return file_sidecall_v1_tool_service_proto_rawDescGZIP(), []int{27}
+	return file_sidecall_v1_tool_service_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *ReadOutputResponse) GetContent() string {
@@ -2952,7 +3038,7 @@ var File_sidecall_v1_tool_service_proto protoreflect.FileDescriptor
 
 const file_sidecall_v1_tool_service_proto_rawDesc = "" +
 	"\n" +
-	"\x1esidecall/v1/tool_service.proto\x12\vsidecall.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\x88\x05\n" +
+	"\x1esidecall/v1/tool_service.proto\x12\vsidecall.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xb1\x05\n" +
 	"\x12ExecuteToolRequest\x12\x1e\n" +
 	"\vtool_use_id\x18\x01 \x01(\tR\ttoolUseId\x12\x1b\n" +
 	"\ttool_name\x18\x02 \x01(\tR\btoolName\x12%\n" +
@@ -2971,10 +3057,15 @@ const file_sidecall_v1_tool_service_proto_rawDesc = "" +
 	"\x16allow_duplicate_effect\x18\r \x01(\bR\x14allowDuplicateEffect\x12\x1d\n" +
 	"\n" +
 	"message_id\x18\x0e \x01(\tR\tmessageId\x12\x1b\n" +
-	"\thold_only\x18\x0f \x01(\bR\bholdOnly\x1a9\n" +
+	"\thold_only\x18\x0f \x01(\bR\bholdOnly\x12'\n" +
+	"\x03mcp\x18\x10 \x01(\v2\x15.sidecall.v1.McpRoundR\x03mcp\x1a9\n" +
 	"\vLabelsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\x9f\b\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\x8e\x01\n" +
+	"\bMcpRound\x12+\n" +
+	"\x11capabilities_json\x18\x01 \x01(\tR\x10capabilitiesJson\x120\n" +
+	"\x14input_responses_json\x18\x02 \x01(\tR\x12inputResponsesJson\x12#\n" +
+	"\rrequest_state\x18\x03 \x01(\tR\frequestState\"\xcf\b\n" +
 	"\x13ExecuteToolResponse\x12\x1e\n" +
 	"\vtool_use_id\x18\x01 \x01(\tR\ttoolUseId\x12.\n" +
 	"\aoutcome\x18\x02 \x01(\x0e2\x14.sidecall.v1.OutcomeR\aoutcome\x12\x18\n" +
@@ -3006,7 +3097,8 @@ const file_sidecall_v1_tool_service_proto_rawDesc = "" +
 	"\aearlier\x18\x15 \x01(\v2\x1a.sidecall.v1.EarlierEffectR\aearlier\x12 \n" +
 	"\vtraceparent\x18\x16 \x01(\tR\vtraceparent\x12%\n" +
 	"\x04hold\x18\x17 \x01(\v2\x11.sidecall.v1.HoldR\x04hold\x123\n" +
-	"\bapproval\x18\x18 \x01(\v2\x17.sidecall.v1.ResolutionR\bapproval\"u\n" +
+	"\bapproval\x18\x18 \x01(\v2\x17.sidecall.v1.ResolutionR\bapproval\x12.\n" +
+	"\x13input_required_json\x18\x19 \x01(\tR\x11inputRequiredJson\"u\n" +
 	"\x04Hold\x12\x16\n" +
 	"\x06reason\x18\x01 \x01(\tR\x06reason\x129\n" +
 	"\n" +
@@ -3243,7 +3335,7 @@ func file_sidecall_v1_tool_service_proto_rawDescGZIP() []byte {
 }
 
 var file_sidecall_v1_tool_service_proto_enumTypes = make([]protoimpl.EnumInfo, 5)
-var file_sidecall_v1_tool_service_proto_msgTypes = make([]protoimpl.MessageInfo, 30)
+var file_sidecall_v1_tool_service_proto_msgTypes = make([]protoimpl.MessageInfo, 31)
 var file_sidecall_v1_tool_service_proto_goTypes = []any{
 	(Outcome)(0),                    // 0: sidecall.v1.Outcome
 	(LoopLevel)(0),                  // 1: sidecall.v1.LoopLevel
@@ -3251,103 +3343,105 @@ var file_sidecall_v1_tool_service_proto_goTypes = []any{
 	(Effect)(0),                     // 3: sidecall.v1.Effect
 	(ExecutionState)(0),             // 4: sidecall.v1.ExecutionState
 	(*ExecuteToolRequest)(nil),      // 5: sidecall.v1.ExecuteToolRequest
-	(*ExecuteToolResponse)(nil),     // 6: sidecall.v1.ExecuteToolResponse
-	(*Hold)(nil),                    // 7: sidecall.v1.Hold
-	(*LoopFinding)(nil),             // 8: sidecall.v1.LoopFinding
-	(*EarlierEffect)(nil),           // 9: sidecall.v1.EarlierEffect
-	(*Resolution)(nil),              // 10: sidecall.v1.Resolution
-	(*ToolError)(nil),               // 11: sidecall.v1.ToolError
-	(*Recovery)(nil),                // 12: sidecall.v1.Recovery
-	(*ItemResult)(nil),              // 13: sidecall.v1.ItemResult
-	(*Truncation)(nil),              // 14: sidecall.v1.Truncation
-	(*Budget)(nil),                  // 15: sidecall.v1.Budget
-	(*ContentBlock)(nil),            // 16: sidecall.v1.ContentBlock
-	(*ExecuteToolsRequest)(nil),     // 17: sidecall.v1.ExecuteToolsRequest
-	(*ExecuteToolsResponse)(nil),    // 18: sidecall.v1.ExecuteToolsResponse
-	(*RunMessageRequest)(nil),       // 19: sidecall.v1.RunMessageRequest
-	(*RunMessageResponse)(nil),      // 20: sidecall.v1.RunMessageResponse
-	(*ReadMessageRequest)(nil),      // 21: sidecall.v1.ReadMessageRequest
-	(*ReadMessageResponse)(nil),     // 22: sidecall.v1.ReadMessageResponse
-	(*Tool)(nil),                    // 23: sidecall.v1.Tool
-	(*ListToolsRequest)(nil),        // 24: sidecall.v1.ListToolsRequest
-	(*ListToolsResponse)(nil),       // 25: sidecall.v1.ListToolsResponse
-	(*GetInstructionsRequest)(nil),  // 26: sidecall.v1.GetInstructionsRequest
-	(*GetInstructionsResponse)(nil), // 27: sidecall.v1.GetInstructionsResponse
-	(*UnavailableBackend)(nil),      // 28: sidecall.v1.UnavailableBackend
-	(*GetExecutionRequest)(nil),     // 29: sidecall.v1.GetExecutionRequest
-	(*Execution)(nil),               // 30: sidecall.v1.Execution
-	(*ReadOutputRequest)(nil),       // 31: sidecall.v1.ReadOutputRequest
-	(*ReadOutputResponse)(nil),      // 32: sidecall.v1.ReadOutputResponse
-	nil,                             // 33: sidecall.v1.ExecuteToolRequest.LabelsEntry
-	nil,                             // 34: sidecall.v1.Tool.AnnotationsEntry
-	(*durationpb.Duration)(nil),     // 35: google.protobuf.Duration
-	(*timestamppb.Timestamp)(nil),   // 36: google.protobuf.Timestamp
+	(*McpRound)(nil),                // 6: sidecall.v1.McpRound
+	(*ExecuteToolResponse)(nil),     // 7: sidecall.v1.ExecuteToolResponse
+	(*Hold)(nil),                    // 8: sidecall.v1.Hold
+	(*LoopFinding)(nil),             // 9: sidecall.v1.LoopFinding
+	(*EarlierEffect)(nil),           // 10: sidecall.v1.EarlierEffect
+	(*Resolution)(nil),              // 11: sidecall.v1.Resolution
+	(*ToolError)(nil),               // 12: sidecall.v1.ToolError
+	(*Recovery)(nil),                // 13: sidecall.v1.Recovery
+	(*ItemResult)(nil),              // 14: sidecall.v1.ItemResult
+	(*Truncation)(nil),              // 15: sidecall.v1.Truncation
+	(*Budget)(nil),                  // 16: sidecall.v1.Budget
+	(*ContentBlock)(nil),            // 17: sidecall.v1.ContentBlock
+	(*ExecuteToolsRequest)(nil),     // 18: sidecall.v1.ExecuteToolsRequest
+	(*ExecuteToolsResponse)(nil),    // 19: sidecall.v1.ExecuteToolsResponse
+	(*RunMessageRequest)(nil),       // 20: sidecall.v1.RunMessageRequest
+	(*RunMessageResponse)(nil),      // 21: sidecall.v1.RunMessageResponse
+	(*ReadMessageRequest)(nil),      // 22: sidecall.v1.ReadMessageRequest
+	(*ReadMessageResponse)(nil),     // 23: sidecall.v1.ReadMessageResponse
+	(*Tool)(nil),                    // 24: sidecall.v1.Tool
+	(*ListToolsRequest)(nil),        // 25: sidecall.v1.ListToolsRequest
+	(*ListToolsResponse)(nil),       // 26: sidecall.v1.ListToolsResponse
+	(*GetInstructionsRequest)(nil),  // 27: sidecall.v1.GetInstructionsRequest
+	(*GetInstructionsResponse)(nil), // 28: sidecall.v1.GetInstructionsResponse
+	(*UnavailableBackend)(nil),      // 29: sidecall.v1.UnavailableBackend
+	(*GetExecutionRequest)(nil),     // 30: sidecall.v1.GetExecutionRequest
+	(*Execution)(nil),               // 31: sidecall.v1.Execution
+	(*ReadOutputRequest)(nil),       // 32: sidecall.v1.ReadOutputRequest
+	(*ReadOutputResponse)(nil),      // 33: sidecall.v1.ReadOutputResponse
+	nil,                             // 34: sidecall.v1.ExecuteToolRequest.LabelsEntry
+	nil,                             // 35: sidecall.v1.Tool.AnnotationsEntry
+	(*durationpb.Duration)(nil),     // 36: google.protobuf.Duration
+	(*timestamppb.Timestamp)(nil),   // 37: google.protobuf.Timestamp
 }
 var file_sidecall_v1_tool_service_proto_depIdxs = []int32{
-	35, // 0: sidecall.v1.ExecuteToolRequest.timeout:type_name -> google.protobuf.Duration
-	33, // 1: sidecall.v1.ExecuteToolRequest.labels:type_name -> sidecall.v1.ExecuteToolRequest.LabelsEntry
-	0,  // 2: sidecall.v1.ExecuteToolResponse.outcome:type_name -> sidecall.v1.Outcome
-	11, // 3: sidecall.v1.ExecuteToolResponse.error:type_name -> sidecall.v1.ToolError
-	11, // 4: sidecall.v1.ExecuteToolResponse.violations:type_name -> sidecall.v1.ToolError
-	12, // 5: sidecall.v1.ExecuteToolResponse.recovery:type_name -> sidecall.v1.Recovery
-	13, // 6: sidecall.v1.ExecuteToolResponse.items:type_name -> sidecall.v1.ItemResult
-	14, // 7: sidecall.v1.ExecuteToolResponse.truncation:type_name -> sidecall.v1.Truncation
-	15, // 8: sidecall.v1.ExecuteToolResponse.budget:type_name -> sidecall.v1.Budget
-	35, // 9: sidecall.v1.ExecuteToolResponse.duration:type_name -> google.protobuf.Duration
-	16, // 10: sidecall.v1.ExecuteToolResponse.blocks:type_name -> sidecall.v1.ContentBlock
-	10, // 11: sidecall.v1.ExecuteToolResponse.resolution:type_name -> sidecall.v1.Resolution
-	8,  // 12: sidecall.v1.ExecuteToolResponse.loop:type_name -> sidecall.v1.LoopFinding
-	9,  // 13: sidecall.v1.ExecuteToolResponse.earlier:type_name -> sidecall.v1.EarlierEffect
-	7,  // 14: sidecall.v1.ExecuteToolResponse.hold:type_name -> sidecall.v1.Hold
-	10, // 15: sidecall.v1.ExecuteToolResponse.approval:type_name -> sidecall.v1.Resolution
-	36, // 16: sidecall.v1.Hold.expires_at:type_name -> google.protobuf.Timestamp
-	1,  // 17: sidecall.v1.LoopFinding.level:type_name -> sidecall.v1.LoopLevel
-	36, // 18: sidecall.v1.LoopFinding.since:type_name -> google.protobuf.Timestamp
-	36, // 19: sidecall.v1.EarlierEffect.finished_at:type_name -> google.protobuf.Timestamp
-	4,  // 20: sidecall.v1.EarlierEffect.state:type_name -> sidecall.v1.ExecutionState
-	36, // 21: sidecall.v1.Resolution.at:type_name -> google.protobuf.Timestamp
-	4,  // 22: sidecall.v1.Resolution.state:type_name -> sidecall.v1.ExecutionState
-	2,  // 23: sidecall.v1.Recovery.class:type_name -> sidecall.v1.RecoveryClass
-	35, // 24: sidecall.v1.Recovery.retry_after:type_name -> google.protobuf.Duration
-	11, // 25: sidecall.v1.ItemResult.error:type_name -> sidecall.v1.ToolError
-	36, // 26: sidecall.v1.Budget.deadline:type_name -> google.protobuf.Timestamp
-	5,  // 27: sidecall.v1.ExecuteToolsRequest.calls:type_name -> sidecall.v1.ExecuteToolRequest
-	6,  // 28: sidecall.v1.ExecuteToolsResponse.results:type_name -> sidecall.v1.ExecuteToolResponse
-	5,  // 29: sidecall.v1.RunMessageRequest.shared:type_name -> sidecall.v1.ExecuteToolRequest
-	6,  // 30: sidecall.v1.RunMessageResponse.results:type_name -> sidecall.v1.ExecuteToolResponse
-	3,  // 31: sidecall.v1.Tool.effect:type_name -> sidecall.v1.Effect
-	34, // 32: sidecall.v1.Tool.annotations:type_name -> sidecall.v1.Tool.AnnotationsEntry
-	23, // 33: sidecall.v1.ListToolsResponse.tools:type_name -> sidecall.v1.Tool
-	28, // 34: sidecall.v1.ListToolsResponse.unavailable_backends:type_name -> sidecall.v1.UnavailableBackend
-	28, // 35: sidecall.v1.GetInstructionsResponse.unavailable_backends:type_name -> sidecall.v1.UnavailableBackend
-	4,  // 36: sidecall.v1.Execution.state:type_name -> sidecall.v1.ExecutionState
-	36, // 37: sidecall.v1.Execution.started_at:type_name -> google.protobuf.Timestamp
-	36, // 38: sidecall.v1.Execution.finished_at:type_name -> google.protobuf.Timestamp
-	6,  // 39: sidecall.v1.Execution.result:type_name -> sidecall.v1.ExecuteToolResponse
-	3,  // 40: sidecall.v1.Execution.effect:type_name -> sidecall.v1.Effect
-	36, // 41: sidecall.v1.Execution.lease_until:type_name -> google.protobuf.Timestamp
-	10, // 42: sidecall.v1.Execution.approval:type_name -> sidecall.v1.Resolution
-	5,  // 43: sidecall.v1.ToolService.ExecuteTool:input_type -> sidecall.v1.ExecuteToolRequest
-	17, // 44: sidecall.v1.ToolService.ExecuteTools:input_type -> sidecall.v1.ExecuteToolsRequest
-	19, // 45: sidecall.v1.ToolService.RunMessage:input_type -> sidecall.v1.RunMessageRequest
-	21, // 46: sidecall.v1.ToolService.ReadMessage:input_type -> sidecall.v1.ReadMessageRequest
-	24, // 47: sidecall.v1.ToolService.ListTools:input_type -> sidecall.v1.ListToolsRequest
-	26, // 48: sidecall.v1.ToolService.GetInstructions:input_type -> sidecall.v1.GetInstructionsRequest
-	29, // 49: sidecall.v1.ToolService.GetExecution:input_type -> sidecall.v1.GetExecutionRequest
-	31, // 50: sidecall.v1.ToolService.ReadOutput:input_type -> sidecall.v1.ReadOutputRequest
-	6,  // 51: sidecall.v1.ToolService.ExecuteTool:output_type -> sidecall.v1.ExecuteToolResponse
-	18, // 52: sidecall.v1.ToolService.ExecuteTools:output_type -> sidecall.v1.ExecuteToolsResponse
-	20, // 53: sidecall.v1.ToolService.RunMessage:output_type -> sidecall.v1.RunMessageResponse
-	22, // 54: sidecall.v1.ToolService.ReadMessage:output_type -> sidecall.v1.ReadMessageResponse
-	25, // 55: sidecall.v1.ToolService.ListTools:output_type -> sidecall.v1.ListToolsResponse
-	27, // 56: sidecall.v1.ToolService.GetInstructions:output_type -> sidecall.v1.GetInstructionsResponse
-	30, // 57: sidecall.v1.ToolService.GetExecution:output_type -> sidecall.v1.Execution
-	32, // 58: sidecall.v1.ToolService.ReadOutput:output_type -> sidecall.v1.ReadOutputResponse
-	51, // [51:59] is the sub-list for method output_type
-	43, // [43:51] is the sub-list for method input_type
-	43, // [43:43] is the sub-list for extension type_name
-	43, // [43:43] is the sub-list for extension extendee
-	0,  // [0:43] is the sub-list for field type_name
+	36, // 0: sidecall.v1.ExecuteToolRequest.timeout:type_name -> google.protobuf.Duration
+	34, // 1: sidecall.v1.ExecuteToolRequest.labels:type_name -> sidecall.v1.ExecuteToolRequest.LabelsEntry
+	6,  // 2: sidecall.v1.ExecuteToolRequest.mcp:type_name -> sidecall.v1.McpRound
+	0,  // 3: sidecall.v1.ExecuteToolResponse.outcome:type_name -> sidecall.v1.Outcome
+	12, // 4: sidecall.v1.ExecuteToolResponse.error:type_name -> sidecall.v1.ToolError
+	12, // 5: sidecall.v1.ExecuteToolResponse.violations:type_name -> sidecall.v1.ToolError
+	13, // 6: sidecall.v1.ExecuteToolResponse.recovery:type_name -> sidecall.v1.Recovery
+	14, // 7: sidecall.v1.ExecuteToolResponse.items:type_name -> sidecall.v1.ItemResult
+	15, // 8: sidecall.v1.ExecuteToolResponse.truncation:type_name -> sidecall.v1.Truncation
+	16, // 9: sidecall.v1.ExecuteToolResponse.budget:type_name -> sidecall.v1.Budget
+	36, // 10: sidecall.v1.ExecuteToolResponse.duration:type_name -> google.protobuf.Duration
+	17, // 11: sidecall.v1.ExecuteToolResponse.blocks:type_name -> sidecall.v1.ContentBlock
+	11, // 12: sidecall.v1.ExecuteToolResponse.resolution:type_name -> sidecall.v1.Resolution
+	9,  // 13: sidecall.v1.ExecuteToolResponse.loop:type_name -> sidecall.v1.LoopFinding
+	10, // 14: sidecall.v1.ExecuteToolResponse.earlier:type_name -> sidecall.v1.EarlierEffect
+	8,  // 15: sidecall.v1.ExecuteToolResponse.hold:type_name -> sidecall.v1.Hold
+	11, // 16: sidecall.v1.ExecuteToolResponse.approval:type_name -> sidecall.v1.Resolution
+	37, // 17: sidecall.v1.Hold.expires_at:type_name -> google.protobuf.Timestamp
+	1,  // 18: sidecall.v1.LoopFinding.level:type_name -> sidecall.v1.LoopLevel
+	37, // 19: sidecall.v1.LoopFinding.since:type_name -> google.protobuf.Timestamp
+	37, // 20: sidecall.v1.EarlierEffect.finished_at:type_name -> google.protobuf.Timestamp
+	4,  // 21: sidecall.v1.EarlierEffect.state:type_name -> sidecall.v1.ExecutionState
+	37, // 22: sidecall.v1.Resolution.at:type_name -> google.protobuf.Timestamp
+	4,  // 23: sidecall.v1.Resolution.state:type_name -> sidecall.v1.ExecutionState
+	2,  // 24: sidecall.v1.Recovery.class:type_name -> sidecall.v1.RecoveryClass
+	36, // 25: sidecall.v1.Recovery.retry_after:type_name -> google.protobuf.Duration
+	12, // 26: sidecall.v1.ItemResult.error:type_name -> sidecall.v1.ToolError
+	37, // 27: sidecall.v1.Budget.deadline:type_name -> google.protobuf.Timestamp
+	5,  // 28: sidecall.v1.ExecuteToolsRequest.calls:type_name -> sidecall.v1.ExecuteToolRequest
+	7,  // 29: sidecall.v1.ExecuteToolsResponse.results:type_name -> sidecall.v1.ExecuteToolResponse
+	5,  // 30: sidecall.v1.RunMessageRequest.shared:type_name -> sidecall.v1.ExecuteToolRequest
+	7,  // 31: sidecall.v1.RunMessageResponse.results:type_name -> sidecall.v1.ExecuteToolResponse
+	3,  // 32: sidecall.v1.Tool.effect:type_name -> sidecall.v1.Effect
+	35, // 33: sidecall.v1.Tool.annotations:type_name -> sidecall.v1.Tool.AnnotationsEntry
+	24, // 34: sidecall.v1.ListToolsResponse.tools:type_name -> sidecall.v1.Tool
+	29, // 35: sidecall.v1.ListToolsResponse.unavailable_backends:type_name -> sidecall.v1.UnavailableBackend
+	29, // 36: sidecall.v1.GetInstructionsResponse.unavailable_backends:type_name -> sidecall.v1.UnavailableBackend
+	4,  // 37: sidecall.v1.Execution.state:type_name -> sidecall.v1.ExecutionState
+	37, // 38: sidecall.v1.Execution.started_at:type_name -> google.protobuf.Timestamp
+	37, // 39: sidecall.v1.Execution.finished_at:type_name -> google.protobuf.Timestamp
+	7,  // 40: sidecall.v1.Execution.result:type_name -> sidecall.v1.ExecuteToolResponse
+	3,  // 41: sidecall.v1.Execution.effect:type_name -> sidecall.v1.Effect
+	37, // 42: sidecall.v1.Execution.lease_until:type_name -> google.protobuf.Timestamp
+	11, // 43: sidecall.v1.Execution.approval:type_name -> sidecall.v1.Resolution
+	5,  // 44: sidecall.v1.ToolService.ExecuteTool:input_type -> sidecall.v1.ExecuteToolRequest
+	18, // 45: sidecall.v1.ToolService.ExecuteTools:input_type -> sidecall.v1.ExecuteToolsRequest
+	20, // 46: sidecall.v1.ToolService.RunMessage:input_type -> sidecall.v1.RunMessageRequest
+	22, // 47: sidecall.v1.ToolService.ReadMessage:input_type -> sidecall.v1.ReadMessageRequest
+	25, // 48: sidecall.v1.ToolService.ListTools:input_type -> sidecall.v1.ListToolsRequest
+	27, // 49: sidecall.v1.ToolService.GetInstructions:input_type -> sidecall.v1.GetInstructionsRequest
+	30, // 50: sidecall.v1.ToolService.GetExecution:input_type -> sidecall.v1.GetExecutionRequest
+	32, // 51: sidecall.v1.ToolService.ReadOutput:input_type -> sidecall.v1.ReadOutputRequest
+	7,  // 52: sidecall.v1.ToolService.ExecuteTool:output_type -> sidecall.v1.ExecuteToolResponse
+	19, // 53: sidecall.v1.ToolService.ExecuteTools:output_type -> sidecall.v1.ExecuteToolsResponse
+	21, // 54: sidecall.v1.ToolService.RunMessage:output_type -> sidecall.v1.RunMessageResponse
+	23, // 55: sidecall.v1.ToolService.ReadMessage:output_type -> sidecall.v1.ReadMessageResponse
+	26, // 56: sidecall.v1.ToolService.ListTools:output_type -> sidecall.v1.ListToolsResponse
+	28, // 57: sidecall.v1.ToolService.GetInstructions:output_type -> sidecall.v1.GetInstructionsResponse
+	31, // 58: sidecall.v1.ToolService.GetExecution:output_type -> sidecall.v1.Execution
+	33, // 59: sidecall.v1.ToolService.ReadOutput:output_type -> sidecall.v1.ReadOutputResponse
+	52, // [52:60] is the sub-list for method output_type
+	44, // [44:52] is the sub-list for method input_type
+	44, // [44:44] is the sub-list for extension type_name
+	44, // [44:44] is the sub-list for extension extendee
+	0,  // [0:44] is the sub-list for field type_name
 }
 
 func init() { file_sidecall_v1_tool_service_proto_init() }
@@ -3361,7 +3455,7 @@ func file_sidecall_v1_tool_service_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_sidecall_v1_tool_service_proto_rawDesc), len(file_sidecall_v1_tool_service_proto_rawDesc)),
 			NumEnums:      5,
-			NumMessages:   30,
+			NumMessages:   31,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -83,7 +83,7 @@ EXECUTION_STATE_CLOSED: ExecutionState
 EXECUTION_STATE_HELD: ExecutionState
 
 class ExecuteToolRequest(_message.Message):
-    __slots__ = ("tool_use_id", "tool_name", "arguments_json", "conversation_id", "turn_id", "prompt_id", "profile", "validate_only", "timeout", "max_output_chars", "tokens_used", "labels", "allow_duplicate_effect", "message_id", "hold_only")
+    __slots__ = ("tool_use_id", "tool_name", "arguments_json", "conversation_id", "turn_id", "prompt_id", "profile", "validate_only", "timeout", "max_output_chars", "tokens_used", "labels", "allow_duplicate_effect", "message_id", "hold_only", "mcp")
     class LabelsEntry(_message.Message):
         __slots__ = ("key", "value")
         KEY_FIELD_NUMBER: _ClassVar[int]
@@ -106,6 +106,7 @@ class ExecuteToolRequest(_message.Message):
     ALLOW_DUPLICATE_EFFECT_FIELD_NUMBER: _ClassVar[int]
     MESSAGE_ID_FIELD_NUMBER: _ClassVar[int]
     HOLD_ONLY_FIELD_NUMBER: _ClassVar[int]
+    MCP_FIELD_NUMBER: _ClassVar[int]
     tool_use_id: str
     tool_name: str
     arguments_json: str
@@ -121,10 +122,21 @@ class ExecuteToolRequest(_message.Message):
     allow_duplicate_effect: bool
     message_id: str
     hold_only: bool
-    def __init__(self, tool_use_id: _Optional[str] = ..., tool_name: _Optional[str] = ..., arguments_json: _Optional[str] = ..., conversation_id: _Optional[str] = ..., turn_id: _Optional[str] = ..., prompt_id: _Optional[str] = ..., profile: _Optional[str] = ..., validate_only: _Optional[bool] = ..., timeout: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., max_output_chars: _Optional[int] = ..., tokens_used: _Optional[int] = ..., labels: _Optional[_Mapping[str, str]] = ..., allow_duplicate_effect: _Optional[bool] = ..., message_id: _Optional[str] = ..., hold_only: _Optional[bool] = ...) -> None: ...
+    mcp: McpRound
+    def __init__(self, tool_use_id: _Optional[str] = ..., tool_name: _Optional[str] = ..., arguments_json: _Optional[str] = ..., conversation_id: _Optional[str] = ..., turn_id: _Optional[str] = ..., prompt_id: _Optional[str] = ..., profile: _Optional[str] = ..., validate_only: _Optional[bool] = ..., timeout: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., max_output_chars: _Optional[int] = ..., tokens_used: _Optional[int] = ..., labels: _Optional[_Mapping[str, str]] = ..., allow_duplicate_effect: _Optional[bool] = ..., message_id: _Optional[str] = ..., hold_only: _Optional[bool] = ..., mcp: _Optional[_Union[McpRound, _Mapping]] = ...) -> None: ...
+
+class McpRound(_message.Message):
+    __slots__ = ("capabilities_json", "input_responses_json", "request_state")
+    CAPABILITIES_JSON_FIELD_NUMBER: _ClassVar[int]
+    INPUT_RESPONSES_JSON_FIELD_NUMBER: _ClassVar[int]
+    REQUEST_STATE_FIELD_NUMBER: _ClassVar[int]
+    capabilities_json: str
+    input_responses_json: str
+    request_state: str
+    def __init__(self, capabilities_json: _Optional[str] = ..., input_responses_json: _Optional[str] = ..., request_state: _Optional[str] = ...) -> None: ...
 
 class ExecuteToolResponse(_message.Message):
-    __slots__ = ("tool_use_id", "outcome", "content", "is_error", "error", "violations", "recovery", "replayed", "items", "truncation", "budget", "recorded", "structured_content_json", "duration", "blocks", "notices", "resolution", "structured_output_ref", "stop", "loop", "earlier", "traceparent", "hold", "approval")
+    __slots__ = ("tool_use_id", "outcome", "content", "is_error", "error", "violations", "recovery", "replayed", "items", "truncation", "budget", "recorded", "structured_content_json", "duration", "blocks", "notices", "resolution", "structured_output_ref", "stop", "loop", "earlier", "traceparent", "hold", "approval", "input_required_json")
     TOOL_USE_ID_FIELD_NUMBER: _ClassVar[int]
     OUTCOME_FIELD_NUMBER: _ClassVar[int]
     CONTENT_FIELD_NUMBER: _ClassVar[int]
@@ -149,6 +161,7 @@ class ExecuteToolResponse(_message.Message):
     TRACEPARENT_FIELD_NUMBER: _ClassVar[int]
     HOLD_FIELD_NUMBER: _ClassVar[int]
     APPROVAL_FIELD_NUMBER: _ClassVar[int]
+    INPUT_REQUIRED_JSON_FIELD_NUMBER: _ClassVar[int]
     tool_use_id: str
     outcome: Outcome
     content: str
@@ -173,7 +186,8 @@ class ExecuteToolResponse(_message.Message):
     traceparent: str
     hold: Hold
     approval: Resolution
-    def __init__(self, tool_use_id: _Optional[str] = ..., outcome: _Optional[_Union[Outcome, str]] = ..., content: _Optional[str] = ..., is_error: _Optional[bool] = ..., error: _Optional[_Union[ToolError, _Mapping]] = ..., violations: _Optional[_Iterable[_Union[ToolError, _Mapping]]] = ..., recovery: _Optional[_Union[Recovery, _Mapping]] = ..., replayed: _Optional[bool] = ..., items: _Optional[_Iterable[_Union[ItemResult, _Mapping]]] = ..., truncation: _Optional[_Union[Truncation, _Mapping]] = ..., budget: _Optional[_Union[Budget, _Mapping]] = ..., recorded: _Optional[bool] = ..., structured_content_json: _Optional[str] = ..., duration: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., blocks: _Optional[_Iterable[_Union[ContentBlock, _Mapping]]] = ..., notices: _Optional[_Iterable[str]] = ..., resolution: _Optional[_Union[Resolution, _Mapping]] = ..., structured_output_ref: _Optional[str] = ..., stop: _Optional[bool] = ..., loop: _Optional[_Union[LoopFinding, _Mapping]] = ..., earlier: _Optional[_Union[EarlierEffect, _Mapping]] = ..., traceparent: _Optional[str] = ..., hold: _Optional[_Union[Hold, _Mapping]] = ..., approval: _Optional[_Union[Resolution, _Mapping]] = ...) -> None: ...
+    input_required_json: str
+    def __init__(self, tool_use_id: _Optional[str] = ..., outcome: _Optional[_Union[Outcome, str]] = ..., content: _Optional[str] = ..., is_error: _Optional[bool] = ..., error: _Optional[_Union[ToolError, _Mapping]] = ..., violations: _Optional[_Iterable[_Union[ToolError, _Mapping]]] = ..., recovery: _Optional[_Union[Recovery, _Mapping]] = ..., replayed: _Optional[bool] = ..., items: _Optional[_Iterable[_Union[ItemResult, _Mapping]]] = ..., truncation: _Optional[_Union[Truncation, _Mapping]] = ..., budget: _Optional[_Union[Budget, _Mapping]] = ..., recorded: _Optional[bool] = ..., structured_content_json: _Optional[str] = ..., duration: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., blocks: _Optional[_Iterable[_Union[ContentBlock, _Mapping]]] = ..., notices: _Optional[_Iterable[str]] = ..., resolution: _Optional[_Union[Resolution, _Mapping]] = ..., structured_output_ref: _Optional[str] = ..., stop: _Optional[bool] = ..., loop: _Optional[_Union[LoopFinding, _Mapping]] = ..., earlier: _Optional[_Union[EarlierEffect, _Mapping]] = ..., traceparent: _Optional[str] = ..., hold: _Optional[_Union[Hold, _Mapping]] = ..., approval: _Optional[_Union[Resolution, _Mapping]] = ..., input_required_json: _Optional[str] = ...) -> None: ...
 
 class Hold(_message.Message):
     __slots__ = ("reason", "expires_at", "approved")

@@ -1,0 +1,131 @@
+package mcp
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/json"
+
+	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
+	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	sidecallv1 "github.com/sidecall/sidecall/proto/sidecall/v1"
+)
+
+// round is where a request of several rounds is: the state that its client sends back.
+type round struct {
+	// ID is that of the first round, whether the client has named it or it was made.
+	ID string `json:"id"`
+	// N counts the rounds in which the tool has asked for input; 0 where only a person was waited
+	// for.
+	N int `json:"n,omitempty"`
+	// Server is the state that the tool's server gave.
+	Server string `json:"server,omitempty"`
+}
+
+// encode is the state as a client gets it. What was changed on the way is noticed; it is no
+// secret, and reaches only calls of who sends it.
+func (r round) encode() string {
+	encoded, _ := json.Marshal(r) // of texts and a number
+	sum := sha256.Sum256(encoded)
+	return base64.RawURLEncoding.EncodeToString(append(sum[:8:8], encoded...))
+}
+
+// decodeRound reads a state that a client has sent back.
+func decodeRound(state string) (r round, err error) {
+	raw, err := base64.RawURLEncoding.DecodeString(state)
+	if err != nil || len(raw) < 8 {
+		return r, errState
+	}
+	sum := sha256.Sum256(raw[8:])
+	if !bytes.Equal(sum[:8], raw[:8]) || json.Unmarshal(raw[8:], &r) != nil || r.ID == "" {
+		return r, errState
+	}
+	return r, nil
+}
+
+var errState = wrongState("it is none that this server has given: send requestState as it came, or the request anew without it")
+
+func wrongState(why string) error {
+	return &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: "requestState: " + why}
+}
+
+// continued finds the call that a further round of a request is, and where it is.
+func (f *face) continued(ctx context.Context, params *sdk.CallToolParamsRaw, of *named) (round, error) {
+	at, err := decodeRound(params.RequestState)
+	switch {
+	case err != nil:
+		return at, err
+	case of.made:
+		of.again(at.ID)
+	case at.ID != of.ToolUse:
+		return at, wrongState("it is of another call than _meta says")
+	}
+	_, err = f.execution(ctx, *of)
+	switch status.Code(err) {
+	case codes.OK, codes.DataLoss: // what is lost, its execution tells
+	case codes.NotFound:
+		return at, wrongState("there is no such call of this caller: it is of another session, or is forgotten")
+	default:
+		return at, rpcError(err)
+	}
+	return at, nil
+}
+
+// in is the call of a round: each has an id of its own, which is the same whenever the round is
+// repeated.
+func (n named) in(at round) named {
+	if at.N > 0 {
+		state, _ := json.Marshal(at.encode()) // a text
+		n.Call = n.Round(state)
+	}
+	return n
+}
+
+func (f *face) execution(ctx context.Context, of named) (*sidecallv1.Execution, error) {
+	return f.options.Tools.GetExecution(ctx, &sidecallv1.GetExecutionRequest{ConversationId: of.Conversation, TurnId: of.Turn, ToolUseId: of.ToolUse})
+}
+
+// question is what a tool asks for before it goes on.
+type question struct {
+	InputRequests json.RawMessage `json:"inputRequests,omitempty"`
+	RequestState  string          `json:"requestState,omitempty"`
+	ResultType    string          `json:"resultType"`
+}
+
+// asked is the answer of a round in which the tool has asked for input: the question, with a state
+// of ours around its server's. A round that is repeated after the request has ended is answered
+// with its end.
+func (f *face) asked(ctx context.Context, res *sidecallv1.ExecuteToolResponse, of named, at round) (*sdk.CallToolResult, error) {
+	for {
+		var q question
+		if err := json.Unmarshal([]byte(res.GetInputRequiredJson()), &q); err != nil {
+			return nil, err
+		}
+		at.N, at.Server = at.N+1, q.RequestState
+		if res.GetReplayed() {
+			next, err := f.execution(ctx, of.in(at))
+			if err == nil && next.GetState() == sidecallv1.ExecutionState_EXECUTION_STATE_DONE && next.GetResult() != nil {
+				if res = next.GetResult(); res.GetInputRequiredJson() == "" {
+					res.Replayed = true
+					return rendered(res), nil
+				}
+				res.Replayed = true
+				continue
+			}
+		}
+		q.RequestState, q.ResultType = at.encode(), "input_required"
+		encoded, err := json.Marshal(q)
+		if err != nil {
+			return nil, err
+		}
+		asked := new(sdk.CallToolResult)
+		if err := json.Unmarshal(encoded, asked); err != nil {
+			return nil, &jsonrpc.Error{Code: jsonrpc.CodeInternalError, Message: "the tool asks for input in a way that MCP does not have: " + err.Error()}
+		}
+		return asked, nil
+	}
+}
