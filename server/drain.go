@@ -30,6 +30,7 @@ var errDraining = status.Error(codes.Unavailable, "the sidecar is draining; noth
 // them, and takes no more of them. What only looks is answered until the end.
 var starting = map[string]bool{
 	sidecallv1.ToolService_ExecuteTool_FullMethodName:          true,
+	sidecallv1.ToolService_ExecuteToolStream_FullMethodName:    true,
 	sidecallv1.ToolService_ExecuteTools_FullMethodName:         true,
 	sidecallv1.ToolService_RunMessage_FullMethodName:           true,
 	sidecallv1.OperatorService_ListUnknown_FullMethodName:      true,

@@ -28,6 +28,7 @@ type MCP struct {
 
 	// bytes is what answers take room of; nil is without a bound.
 	bytes *limit.Bytes
+	asked *questionsAsked
 }
 
 // Forward hands a request on.

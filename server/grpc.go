@@ -65,13 +65,14 @@ type GRPC struct {
 	logger   *slog.Logger
 	options  GRPCOptions
 	readers  chan struct{}
+	asked    *questionsAsked
 }
 
 // NewGRPC returns what makes the gRPC servers of a sidecar.
 func NewGRPC(executor *call.Executor, drain *Drain, logger *slog.Logger, options GRPCOptions) *GRPC {
 	g := &GRPC{
 		Health: health.NewServer(), executor: executor, drain: drain, logger: logger, options: options,
-		readers: make(chan struct{}, output.MaxReaders),
+		readers: make(chan struct{}, output.MaxReaders), asked: newAsked(),
 	}
 	g.Health.SetServingStatus(sidecallv1.ToolService_ServiceDesc.ServiceName, healthpb.HealthCheckResponse_NOT_SERVING)
 	return g
@@ -87,10 +88,10 @@ func (g *GRPC) agents(in *intake, offered []string) *grpc.Server {
 	if name := tenantOf(offered); name != "" {
 		options = append(options, grpc.ChainUnaryInterceptor(ofTenant(name)))
 	}
-	server := g.server(in, options...)
-	server.RegisterService(in.methods(&sidecallv1.ToolService_ServiceDesc), &Service{Executor: g.executor, Offered: offered, bytes: in.bytes, mostArguments: in.most, readers: g.readers, loads: in.loads})
+	server := g.server(in, append(options, g.streamed(in, tenantOf(offered)))...)
+	server.RegisterService(in.methods(&sidecallv1.ToolService_ServiceDesc), &Service{Executor: g.executor, Offered: offered, bytes: in.bytes, mostArguments: in.most, readers: g.readers, loads: in.loads, asked: g.asked})
 	server.RegisterService(in.methods(&sidecallv1.ConversationService_ServiceDesc), &Conversations{Executor: g.executor, Book: g.options.Book, Offered: offered})
-	server.RegisterService(in.methods(&sidecallv1.McpService_ServiceDesc), &MCP{Executor: g.executor, Offered: offered, bytes: in.bytes})
+	server.RegisterService(in.methods(&sidecallv1.McpService_ServiceDesc), &MCP{Executor: g.executor, Offered: offered, bytes: in.bytes, asked: g.asked})
 	g.forWorkers(server, in, offered)
 	return described(server, in, g.Health)
 }
@@ -124,10 +125,10 @@ func described(server *grpc.Server, in *intake, answers healthpb.HealthServer) *
 
 // server returns a server without services.
 func (g *GRPC) server(in *intake, more ...grpc.ServerOption) *grpc.Server {
-	options, drain, logger := g.options, g.drain, g.logger
+	options := g.options
 	return grpc.NewServer(append(append(watchSent(), more...),
 		grpc.ForceServerCodecV2(in.codec),
-		grpc.ChainUnaryInterceptor(readable(options.MaxRequestBytes), drain.intercept, in.fewLoads, withTraceContext, recovered(logger)),
+		grpc.ChainUnaryInterceptor(g.unary(in)...),
 		grpc.MaxRecvMsgSize(options.MaxRequestBytes+max(options.MaxRequestBytes/4, wellBeyond)),
 		grpc.MaxConcurrentStreams(options.MaxStreams),
 		grpc.MaxHeaderListSize(maxHeaders),
@@ -142,6 +143,11 @@ func (g *GRPC) server(in *intake, more ...grpc.ServerOption) *grpc.Server {
 		grpc.WaitForHandlers(true),
 		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: 10 * time.Second, PermitWithoutStream: true}),
 	)...)
+}
+
+// unary are the interceptors of what has one request and one response.
+func (g *GRPC) unary(in *intake) []grpc.UnaryServerInterceptor {
+	return []grpc.UnaryServerInterceptor{readable(g.options.MaxRequestBytes), g.drain.intercept, in.fewLoads, withTraceContext, recovered(g.logger)}
 }
 
 // elsewhere answers a request for a service that agents do not have. One who asks

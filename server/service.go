@@ -11,6 +11,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/sidecall/sidecall/dedupe"
+	"github.com/sidecall/sidecall/internal/backend"
 	"github.com/sidecall/sidecall/internal/call"
 	"github.com/sidecall/sidecall/internal/call/explain"
 	"github.com/sidecall/sidecall/internal/call/result"
@@ -42,15 +43,24 @@ type Service struct {
 	readers chan struct{}
 	// loads has a place for each conversation that may be read at a time; nil likewise.
 	loads chan struct{}
+	// asked are the questions that calls wait with.
+	asked *questionsAsked
 }
 
 // ExecuteTool runs one call. Nothing but a call without an id that it must have,
 // or under whose id no result can be given, is refused with a status: what else is
 // wrong with one is data for the model.
 func (s *Service) ExecuteTool(ctx context.Context, req *sidecallv1.ExecuteToolRequest) (*sidecallv1.ExecuteToolResponse, error) {
+	return s.execute(ctx, req, nil, nil)
+}
+
+// execute runs one call for a caller, who can be told of it; nil for one who cannot. round is
+// nil for who is no client of MCP.
+func (s *Service) execute(ctx context.Context, req *sidecallv1.ExecuteToolRequest, caller backend.Caller, round *backend.Round) (*sidecallv1.ExecuteToolResponse, error) {
 	lease := s.Executor.Catalog.Lease()
 	defer lease.Release()
 	request := s.request(ctx, lease.Snapshot, req)
+	request.Caller, request.Round = caller, round
 	if why := request.Nameless; why != nil && (why.Received == explain.Missing || request.Key.ID != req.GetToolUseId()) {
 		return nil, invalid(why)
 	}

@@ -121,7 +121,25 @@ type Invocation struct {
 	Round *Round
 	// Progress, when not nil, is told of signs of life of a long call
 	// (MCP progress). Called from any goroutine.
-	Progress func(note string)
+	Progress func(Sign)
+	// Caller can be told and asked while the call runs; nil when nobody can.
+	Caller Caller
+}
+
+// Sign is a sign of life of a long call.
+type Sign struct {
+	Note string
+	// Done is how far it has come, of Total; 0 where that is not known.
+	Done, Total float64
+}
+
+// Caller is who waits for a call. Its methods are safe for concurrent use.
+type Caller interface {
+	// Progressed and Said tell, and never wait: Said a notification of MCP.
+	Progressed(sign Sign)
+	Said(method string, params json.RawMessage)
+	// Asked asks for what a server of MCP wants of its client, and waits for it.
+	Asked(ctx context.Context, method string, params json.RawMessage) (json.RawMessage, error)
 }
 
 // Round is one round of a request of MCP, which may take several.

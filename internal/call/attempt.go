@@ -127,14 +127,20 @@ func (r *errand) withheld(failure tool.Failure) tool.Failure {
 
 // bounded bounds one attempt. progress is what the backend tells of its signs of
 // life; nil when it has none to tell.
-func (r *errand) bounded(ctx context.Context) (_ context.Context, progress func(string), cancel func()) {
+func (r *errand) bounded(ctx context.Context) (_ context.Context, progress func(backend.Sign), cancel func()) {
 	timeout := r.route.Tool.Policy.AttemptTimeout
 	if !r.route.Heartbeat {
 		ctx, cancel := context.WithTimeoutCause(ctx, timeout, errAttemptLimit)
 		return ctx, nil, cancel
 	}
 	alive := withHeartbeat(ctx, timeout)
-	return alive, func(string) { alive.beat() }, alive.stop
+	caller := r.invocation.Caller
+	return alive, func(sign backend.Sign) {
+		alive.beat()
+		if caller != nil {
+			caller.Progressed(sign)
+		}
+	}, alive.stop
 }
 
 // invoke calls the backend. A panic of a backend is a failure of which nothing

@@ -34,7 +34,7 @@ func slow(work, every time.Duration) *calltest.Backend {
 				return backend.Reply{}, &tool.Failure{Code: tool.CodeTimeout, Evidence: tool.Ambiguous}
 			}
 			if every > 0 && in.Progress != nil {
-				in.Progress("working")
+				in.Progress(backend.Sign{Note: "working"})
 			}
 		}
 		return backend.Reply{Text: []byte("done")}, nil

@@ -47,6 +47,8 @@ type Request struct {
 	Labels     map[string]string
 	// Round is what a front for MCP clients says beside the arguments; nil of any other.
 	Round *backend.Round
+	// Caller can be told and asked while the call runs; nil when nobody can.
+	Caller backend.Caller
 	// Bytes is the part of Parts.Bytes that the call takes room of; nil is the whole.
 	Bytes *limit.Bytes
 	// Load is what the request holds of it; nil for nothing.
@@ -73,7 +75,6 @@ func NewRequest(tenant string, req *sidecallv1.ExecuteToolRequest, required ...s
 		MaxOutputChars:       int(req.GetMaxOutputChars()),
 		TokensUsed:           req.GetTokensUsed(),
 		Labels:               req.GetLabels(),
-		Round:                roundOf(req.GetMcp()),
 	}
 	if r.Impossible != nil { // perhaps for one of them
 		r.Labels = texts(r.Labels)
@@ -84,7 +85,8 @@ func NewRequest(tenant string, req *sidecallv1.ExecuteToolRequest, required ...s
 // runsNothing reports that the request only asks, and is no call of its prompt.
 func (r *Request) runsNothing() bool { return r.ValidateOnly || r.HoldOnly }
 
-func roundOf(m *sidecallv1.McpRound) *backend.Round {
+// RoundOf is a round of a request of MCP as the contract has it; nil for nil.
+func RoundOf(m *sidecallv1.McpRound) *backend.Round {
 	if m == nil {
 		return nil
 	}

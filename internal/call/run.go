@@ -28,7 +28,7 @@ func (e *Executor) run(ctx, atWork context.Context, c *call) ending {
 	errand := newErrand(c.route, c.Key, c.args.values, c.args.canonical, limits.KeepOutputBytes)
 	errand.trace, errand.room = &c.log.trace, c.stay.seats.room
 	errand.invocation.MaxChars, errand.invocation.Client = c.outputLimit(), c.Client
-	errand.invocation.Round = c.Round
+	errand.invocation.Round, errand.invocation.Caller = c.Round, c.Request.Caller
 	if c.run.hurried {
 		errand.caller = ctx
 	}

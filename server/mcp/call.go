@@ -35,12 +35,12 @@ func (f *face) call(ctx context.Context, req *sdk.CallToolRequest) (*sdk.CallToo
 		return nil, err
 	}
 	in := of.in(at)
-	res, err := f.options.Tools.ExecuteTool(traced(ctx, req.Params.GetMeta()), &sidecallv1.ExecuteToolRequest{
+	res, err := f.run(traced(ctx, req.Params.GetMeta()), req, &sidecallv1.ExecuteToolStreamRequest{Mcp: handed, Call: &sidecallv1.ExecuteToolRequest{
 		ToolUseId: in.ToolUse, ConversationId: in.Conversation, TurnId: in.Turn, PromptId: in.Prompt,
-		ToolName: req.Params.Name, ArgumentsJson: string(req.Params.Arguments), Profile: f.profile, Mcp: handed,
+		ToolName: req.Params.Name, ArgumentsJson: string(req.Params.Arguments), Profile: f.profile,
 		// What the first round was allowed to have, its further rounds have.
 		AllowDuplicateEffect: at.N > 0,
-	})
+	}})
 	switch {
 	case err != nil:
 		return nil, rpcError(err)

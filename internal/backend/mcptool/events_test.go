@@ -11,6 +11,8 @@ import (
 	"testing/iotest"
 	"testing/synctest"
 	"time"
+
+	"github.com/sidecall/sidecall/internal/backend"
 )
 
 // wireTo is a wire that reads so many bytes of a message.
@@ -85,7 +87,7 @@ func TestEventsThatReachTheSDK(t *testing.T) {
 
 func TestProgressComesBeforeTheAnswer(t *testing.T) {
 	in, notes := newInbox(), []string(nil)
-	defer in.watch("a", func(note string) { notes = append(notes, note) })()
+	defer in.watch("a", func(s backend.Sign) { notes = append(notes, s.Note) })()
 	stream := "data: {\"jsonrpc\":\"2.0\",\"method\":\"notifications/progress\",\"params\":{\"progressToken\":\"a\",\"progress\":1}}\n\n"
 	got, err := io.ReadAll(newEvents(io.NopCloser(strings.NewReader(stream)), wireTo(in, 1000), nil))
 	if err != nil || len(got) != 0 || len(notes) != 1 || notes[0] != "1" {

@@ -143,7 +143,7 @@ func TestHTTPNotifications(t *testing.T) {
 	r := run(t, s.config(t))
 	before := len(r.up())
 	var notes []string // all come before the answer
-	call := backend.Invocation{Target: "progress", Args: []byte(`{}`), Progress: func(n string) { notes = append(notes, n) }}
+	call := backend.Invocation{Target: "progress", Args: []byte(`{}`), Progress: func(s backend.Sign) { notes = append(notes, s.Note) }}
 	if _, f := r.Invoke(context.Background(), call); f != nil {
 		t.Fatal(f)
 	}

@@ -32,7 +32,7 @@ type inbox struct {
 
 	mu       sync.Mutex
 	waiting  map[jsonrpc.ID]*capture
-	progress map[string]func(string)
+	progress map[string]func(backend.Sign)
 }
 
 func newInbox() *inbox {
@@ -41,7 +41,7 @@ func newInbox() *inbox {
 		suspect:  make(chan struct{}, 1),
 		expired:  make(chan struct{}),
 		waiting:  make(map[jsonrpc.ID]*capture),
-		progress: make(map[string]func(string)),
+		progress: make(map[string]func(backend.Sign)),
 	}
 	in.heard()
 	return in
@@ -155,7 +155,7 @@ func notify(ch chan struct{}) {
 
 // watch has notes of progress with the token told to f until the returned
 // function is called.
-func (in *inbox) watch(token string, f func(string)) (stop func()) {
+func (in *inbox) watch(token string, f func(backend.Sign)) (stop func()) {
 	in.mu.Lock()
 	defer in.mu.Unlock()
 	in.progress[token] = f
@@ -180,7 +180,7 @@ func (in *inbox) progressed(params json.RawMessage) {
 	f := in.progress[token]
 	in.mu.Unlock()
 	if f != nil {
-		f(progressNote(p))
+		f(backend.Sign{Note: progressNote(p), Done: p.Progress, Total: p.Total})
 	}
 }
 

@@ -152,7 +152,7 @@ func everything(t *testing.T, r *running) {
 	var notes []string
 	_, f = r.Invoke(context.Background(), backend.Invocation{
 		Target: "trigger-long-running-operation", Args: []byte(args("duration", 0.5, "steps", 3)),
-		Progress: func(note string) { notes = append(notes, note) }})
+		Progress: func(s backend.Sign) { notes = append(notes, s.Note) }})
 	if f != nil || len(notes) < 2 {
 		t.Errorf("progress %q, %v", notes, f)
 	}
@@ -160,7 +160,7 @@ func everything(t *testing.T, r *running) {
 	ctx, pass := deadline.On()
 	_, f = r.Invoke(ctx, backend.Invocation{
 		Target: "trigger-long-running-operation", Args: []byte(args("duration", 60, "steps", 300)),
-		Progress: func(string) { pass() }}) // it runs
+		Progress: func(backend.Sign) { pass() }}) // it runs
 	wantFailure(t, f, tool.CodeTimeout, tool.Ambiguous, "timeout")
 	r.wantPart("echo", args("message", "still there"), "still there")
 }

@@ -348,8 +348,8 @@ func TestProgressAndTraceContextTravel(t *testing.T) {
 	r := run(t, stdio(t, "plain", newLedger(t)))
 	r.up()
 	var notes []string // all come before the answer
-	call := backend.Invocation{Target: "progress", Args: []byte(`{}`), Progress: func(note string) {
-		notes = append(notes, note)
+	call := backend.Invocation{Target: "progress", Args: []byte(`{}`), Progress: func(s backend.Sign) {
+		notes = append(notes, s.Note)
 	}}
 	if _, f := r.Invoke(context.Background(), call); f != nil {
 		t.Fatal(f)

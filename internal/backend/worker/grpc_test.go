@@ -173,7 +173,7 @@ func TestAPanicInAStream(t *testing.T) {
 	stream := enrolled(t, workers)
 	call := to("add")
 	noted := 0
-	call.Progress = func(string) {
+	call.Progress = func(backend.Sign) {
 		if noted++; noted > 1 { // the first is said when it is handed over
 			panic("a bug")
 		}

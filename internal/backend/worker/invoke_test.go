@@ -327,7 +327,7 @@ func TestProgress(t *testing.T) {
 		p := r.hire(registration("agent", "add")).alive()
 		var notes []string
 		call := to("add")
-		call.Progress = func(note string) { notes = append(notes, note) }
+		call.Progress = func(sign backend.Sign) { notes = append(notes, sign.Note) }
 		done := r.call(t.Context(), call)
 		in := p.invoked()
 		for _, id := range []string{in.GetInvocationId(), "17"} {

@@ -273,7 +273,7 @@ func (s *session) progress(p *sidecallv1.WorkerProgress) {
 	wanted := inv != nil && inv.state == sent && !inv.alone && inv.call.Progress != nil
 	s.backend.mu.Unlock()
 	if wanted {
-		inv.call.Progress(p.GetNote())
+		inv.call.Progress(backend.Sign{Note: p.GetNote()})
 	}
 }
 

@@ -65,7 +65,7 @@ func (s *session) next() *sidecallv1.WorkerCommand {
 		}
 		inv.state = sent
 		if inv.call.Progress != nil {
-			inv.call.Progress("") // the time in the line is not the function's
+			inv.call.Progress(backend.Sign{}) // the time in the line is not the function's
 		}
 		return inv.command()
 	}

@@ -140,6 +140,107 @@ func (x *ForwardResponse) GetErrorJson() string {
 	return ""
 }
 
+// AnswerRequest is the answer to a question.
+type AnswerRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// From McpMessage. Required.
+	QuestionId string `protobuf:"bytes,1,opt,name=question_id,json=questionId,proto3" json:"question_id,omitempty"`
+	// The result as JSON; empty where it is refused.
+	ResultJson string `protobuf:"bytes,2,opt,name=result_json,json=resultJson,proto3" json:"result_json,omitempty"`
+	// Why it is refused, in a sentence; empty where it is not.
+	Refusal       string `protobuf:"bytes,3,opt,name=refusal,proto3" json:"refusal,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *AnswerRequest) Reset() {
+	*x = AnswerRequest{}
+	mi := &file_sidecall_v1_mcp_service_proto_msgTypes[2]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *AnswerRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*AnswerRequest) ProtoMessage() {}
+
+func (x *AnswerRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_sidecall_v1_mcp_service_proto_msgTypes[2]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use AnswerRequest.ProtoReflect.Descriptor instead.
+func (*AnswerRequest) Descriptor() ([]byte, []int) {
+	return file_sidecall_v1_mcp_service_proto_rawDescGZIP(), []int{2}
+}
+
+func (x *AnswerRequest) GetQuestionId() string {
+	if x != nil {
+		return x.QuestionId
+	}
+	return ""
+}
+
+func (x *AnswerRequest) GetResultJson() string {
+	if x != nil {
+		return x.ResultJson
+	}
+	return ""
+}
+
+func (x *AnswerRequest) GetRefusal() string {
+	if x != nil {
+		return x.Refusal
+	}
+	return ""
+}
+
+// AnswerResponse says that it was heard.
+type AnswerResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *AnswerResponse) Reset() {
+	*x = AnswerResponse{}
+	mi := &file_sidecall_v1_mcp_service_proto_msgTypes[3]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *AnswerResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*AnswerResponse) ProtoMessage() {}
+
+func (x *AnswerResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_sidecall_v1_mcp_service_proto_msgTypes[3]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use AnswerResponse.ProtoReflect.Descriptor instead.
+func (*AnswerResponse) Descriptor() ([]byte, []int) {
+	return file_sidecall_v1_mcp_service_proto_rawDescGZIP(), []int{3}
+}
+
 var File_sidecall_v1_mcp_service_proto protoreflect.FileDescriptor
 
 const file_sidecall_v1_mcp_service_proto_rawDesc = "" +
@@ -154,10 +255,18 @@ const file_sidecall_v1_mcp_service_proto_rawDesc = "" +
 	"\vresult_json\x18\x01 \x01(\tR\n" +
 	"resultJson\x12\x1d\n" +
 	"\n" +
-	"error_json\x18\x02 \x01(\tR\terrorJson2R\n" +
+	"error_json\x18\x02 \x01(\tR\terrorJson\"k\n" +
+	"\rAnswerRequest\x12\x1f\n" +
+	"\vquestion_id\x18\x01 \x01(\tR\n" +
+	"questionId\x12\x1f\n" +
+	"\vresult_json\x18\x02 \x01(\tR\n" +
+	"resultJson\x12\x18\n" +
+	"\arefusal\x18\x03 \x01(\tR\arefusal\"\x10\n" +
+	"\x0eAnswerResponse2\x95\x01\n" +
 	"\n" +
 	"McpService\x12D\n" +
-	"\aForward\x12\x1b.sidecall.v1.ForwardRequest\x1a\x1c.sidecall.v1.ForwardResponseB;Z9github.com/sidecall/sidecall/proto/sidecall/v1;sidecallv1b\x06proto3"
+	"\aForward\x12\x1b.sidecall.v1.ForwardRequest\x1a\x1c.sidecall.v1.ForwardResponse\x12A\n" +
+	"\x06Answer\x12\x1a.sidecall.v1.AnswerRequest\x1a\x1b.sidecall.v1.AnswerResponseB;Z9github.com/sidecall/sidecall/proto/sidecall/v1;sidecallv1b\x06proto3"
 
 var (
 	file_sidecall_v1_mcp_service_proto_rawDescOnce sync.Once
@@ -171,16 +280,20 @@ func file_sidecall_v1_mcp_service_proto_rawDescGZIP() []byte {
 	return file_sidecall_v1_mcp_service_proto_rawDescData
 }
 
-var file_sidecall_v1_mcp_service_proto_msgTypes = make([]protoimpl.MessageInfo, 2)
+var file_sidecall_v1_mcp_service_proto_msgTypes = make([]protoimpl.MessageInfo, 4)
 var file_sidecall_v1_mcp_service_proto_goTypes = []any{
 	(*ForwardRequest)(nil),  // 0: sidecall.v1.ForwardRequest
 	(*ForwardResponse)(nil), // 1: sidecall.v1.ForwardResponse
+	(*AnswerRequest)(nil),   // 2: sidecall.v1.AnswerRequest
+	(*AnswerResponse)(nil),  // 3: sidecall.v1.AnswerResponse
 }
 var file_sidecall_v1_mcp_service_proto_depIdxs = []int32{
 	0, // 0: sidecall.v1.McpService.Forward:input_type -> sidecall.v1.ForwardRequest
-	1, // 1: sidecall.v1.McpService.Forward:output_type -> sidecall.v1.ForwardResponse
-	1, // [1:2] is the sub-list for method output_type
-	0, // [0:1] is the sub-list for method input_type
+	2, // 1: sidecall.v1.McpService.Answer:input_type -> sidecall.v1.AnswerRequest
+	1, // 2: sidecall.v1.McpService.Forward:output_type -> sidecall.v1.ForwardResponse
+	3, // 3: sidecall.v1.McpService.Answer:output_type -> sidecall.v1.AnswerResponse
+	2, // [2:4] is the sub-list for method output_type
+	0, // [0:2] is the sub-list for method input_type
 	0, // [0:0] is the sub-list for extension type_name
 	0, // [0:0] is the sub-list for extension extendee
 	0, // [0:0] is the sub-list for field type_name
@@ -197,7 +310,7 @@ func file_sidecall_v1_mcp_service_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_sidecall_v1_mcp_service_proto_rawDesc), len(file_sidecall_v1_mcp_service_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   2,
+			NumMessages:   4,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -20,6 +20,7 @@ const _ = grpc.SupportPackageIsVersion9
 
 const (
 	McpService_Forward_FullMethodName = "/sidecall.v1.McpService/Forward"
+	McpService_Answer_FullMethodName  = "/sidecall.v1.McpService/Answer"
 )
 
 // McpServiceClient is the client API for McpService service.
@@ -36,6 +37,9 @@ type McpServiceClient interface {
 	// server, INVALID_ARGUMENT when there is no such profile, UNAVAILABLE when a server does not
 	// answer.
 	Forward(ctx context.Context, in *ForwardRequest, opts ...grpc.CallOption) (*ForwardResponse, error)
+	// Answer answers a question that ToolService.ExecuteToolStream has asked. NOT_FOUND when
+	// nobody waits for it any more.
+	Answer(ctx context.Context, in *AnswerRequest, opts ...grpc.CallOption) (*AnswerResponse, error)
 }
 
 type mcpServiceClient struct {
@@ -56,6 +60,16 @@ func (c *mcpServiceClient) Forward(ctx context.Context, in *ForwardRequest, opts
 	return out, nil
 }
 
+func (c *mcpServiceClient) Answer(ctx context.Context, in *AnswerRequest, opts ...grpc.CallOption) (*AnswerResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(AnswerResponse)
+	err := c.cc.Invoke(ctx, McpService_Answer_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 // McpServiceServer is the server API for McpService service.
 // All implementations must embed UnimplementedMcpServiceServer
 // for forward compatibility.
@@ -70,6 +84,9 @@ type McpServiceServer interface {
 	// server, INVALID_ARGUMENT when there is no such profile, UNAVAILABLE when a server does not
 	// answer.
 	Forward(context.Context, *ForwardRequest) (*ForwardResponse, error)
+	// Answer answers a question that ToolService.ExecuteToolStream has asked. NOT_FOUND when
+	// nobody waits for it any more.
+	Answer(context.Context, *AnswerRequest) (*AnswerResponse, error)
 	mustEmbedUnimplementedMcpServiceServer()
 }
 
@@ -82,6 +99,9 @@ type UnimplementedMcpServiceServer struct{}
 
 func (UnimplementedMcpServiceServer) Forward(context.Context, *ForwardRequest) (*ForwardResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method Forward not implemented")
+}
+func (UnimplementedMcpServiceServer) Answer(context.Context, *AnswerRequest) (*AnswerResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method Answer not implemented")
 }
 func (UnimplementedMcpServiceServer) mustEmbedUnimplementedMcpServiceServer() {}
 func (UnimplementedMcpServiceServer) testEmbeddedByValue()                    {}
@@ -122,6 +142,24 @@ func _McpService_Forward_Handler(srv interface{}, ctx context.Context, dec func(
 	return interceptor(ctx, in, info, handler)
 }
 
+func _McpService_Answer_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(AnswerRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(McpServiceServer).Answer(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: McpService_Answer_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(McpServiceServer).Answer(ctx, req.(*AnswerRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 // McpService_ServiceDesc is the grpc.ServiceDesc for McpService service.
 // It's only intended for direct use with grpc.RegisterService,
 // and not to be introspected or modified (even as a copy)
@@ -132,6 +170,10 @@ var McpService_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "Forward",
 			Handler:    _McpService_Forward_Handler,
+		},
+		{
+			MethodName: "Answer",
+			Handler:    _McpService_Answer_Handler,
 		},
 	},
 	Streams:  []grpc.StreamDesc{},

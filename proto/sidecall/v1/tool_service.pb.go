@@ -396,9 +396,7 @@ type ExecuteToolRequest struct {
 	// validate_only; one that is recorded already is answered from its record. Budgets, loops
 	// and what the prompt has read are judged when the call is made. For frameworks that ask
 	// before they run a tool. validate_only goes before it.
-	HoldOnly bool `protobuf:"varint,15,opt,name=hold_only,json=holdOnly,proto3" json:"hold_only,omitempty"`
-	// What a front for MCP clients hands on; unset for everybody else.
-	Mcp           *McpRound `protobuf:"bytes,16,opt,name=mcp,proto3" json:"mcp,omitempty"`
+	HoldOnly      bool `protobuf:"varint,15,opt,name=hold_only,json=holdOnly,proto3" json:"hold_only,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -536,13 +534,6 @@ func (x *ExecuteToolRequest) GetHoldOnly() bool {
 		return x.HoldOnly
 	}
 	return false
-}
-
-func (x *ExecuteToolRequest) GetMcp() *McpRound {
-	if x != nil {
-		return x.Mcp
-	}
-	return nil
 }
 
 // McpRound is what a front for MCP clients hands on of a request, which may take several rounds:
@@ -1796,6 +1787,304 @@ func (x *ContentBlock) GetOutputRef() string {
 	return ""
 }
 
+// ExecuteToolStreamRequest is a call, and what its caller can be told and asked.
+type ExecuteToolStreamRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Required.
+	Call *ExecuteToolRequest `protobuf:"bytes,1,opt,name=call,proto3" json:"call,omitempty"`
+	// The caller answers questions, by McpService.Answer. Without it a server of MCP that asks
+	// for something is refused.
+	Answers bool `protobuf:"varint,2,opt,name=answers,proto3" json:"answers,omitempty"`
+	// What a front for MCP clients hands on; unset for everybody else.
+	Mcp           *McpRound `protobuf:"bytes,3,opt,name=mcp,proto3" json:"mcp,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ExecuteToolStreamRequest) Reset() {
+	*x = ExecuteToolStreamRequest{}
+	mi := &file_sidecall_v1_tool_service_proto_msgTypes[13]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ExecuteToolStreamRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ExecuteToolStreamRequest) ProtoMessage() {}
+
+func (x *ExecuteToolStreamRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_sidecall_v1_tool_service_proto_msgTypes[13]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ExecuteToolStreamRequest.ProtoReflect.Descriptor instead.
+func (*ExecuteToolStreamRequest) Descriptor() ([]byte, []int) {
+	return file_sidecall_v1_tool_service_proto_rawDescGZIP(), []int{13}
+}
+
+func (x *ExecuteToolStreamRequest) GetCall() *ExecuteToolRequest {
+	if x != nil {
+		return x.Call
+	}
+	return nil
+}
+
+func (x *ExecuteToolStreamRequest) GetAnswers() bool {
+	if x != nil {
+		return x.Answers
+	}
+	return false
+}
+
+func (x *ExecuteToolStreamRequest) GetMcp() *McpRound {
+	if x != nil {
+		return x.Mcp
+	}
+	return nil
+}
+
+// ExecuteToolStreamResponse is an event of a call, or its result. Events are hints: of many at a
+// time the earliest are left out.
+type ExecuteToolStreamResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Exactly one of them.
+	//
+	// Types that are valid to be assigned to Event:
+	//
+	//	*ExecuteToolStreamResponse_Progress
+	//	*ExecuteToolStreamResponse_Mcp
+	//	*ExecuteToolStreamResponse_Result
+	Event         isExecuteToolStreamResponse_Event `protobuf_oneof:"event"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ExecuteToolStreamResponse) Reset() {
+	*x = ExecuteToolStreamResponse{}
+	mi := &file_sidecall_v1_tool_service_proto_msgTypes[14]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ExecuteToolStreamResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ExecuteToolStreamResponse) ProtoMessage() {}
+
+func (x *ExecuteToolStreamResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_sidecall_v1_tool_service_proto_msgTypes[14]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ExecuteToolStreamResponse.ProtoReflect.Descriptor instead.
+func (*ExecuteToolStreamResponse) Descriptor() ([]byte, []int) {
+	return file_sidecall_v1_tool_service_proto_rawDescGZIP(), []int{14}
+}
+
+func (x *ExecuteToolStreamResponse) GetEvent() isExecuteToolStreamResponse_Event {
+	if x != nil {
+		return x.Event
+	}
+	return nil
+}
+
+func (x *ExecuteToolStreamResponse) GetProgress() *CallProgress {
+	if x != nil {
+		if x, ok := x.Event.(*ExecuteToolStreamResponse_Progress); ok {
+			return x.Progress
+		}
+	}
+	return nil
+}
+
+func (x *ExecuteToolStreamResponse) GetMcp() *McpMessage {
+	if x != nil {
+		if x, ok := x.Event.(*ExecuteToolStreamResponse_Mcp); ok {
+			return x.Mcp
+		}
+	}
+	return nil
+}
+
+func (x *ExecuteToolStreamResponse) GetResult() *ExecuteToolResponse {
+	if x != nil {
+		if x, ok := x.Event.(*ExecuteToolStreamResponse_Result); ok {
+			return x.Result
+		}
+	}
+	return nil
+}
+
+type isExecuteToolStreamResponse_Event interface {
+	isExecuteToolStreamResponse_Event()
+}
+
+type ExecuteToolStreamResponse_Progress struct {
+	// The tool says how far it has come.
+	Progress *CallProgress `protobuf:"bytes,1,opt,name=progress,proto3,oneof"`
+}
+
+type ExecuteToolStreamResponse_Mcp struct {
+	// The tool's server says something, or asks for something.
+	Mcp *McpMessage `protobuf:"bytes,2,opt,name=mcp,proto3,oneof"`
+}
+
+type ExecuteToolStreamResponse_Result struct {
+	// The last message.
+	Result *ExecuteToolResponse `protobuf:"bytes,3,opt,name=result,proto3,oneof"`
+}
+
+func (*ExecuteToolStreamResponse_Progress) isExecuteToolStreamResponse_Event() {}
+
+func (*ExecuteToolStreamResponse_Mcp) isExecuteToolStreamResponse_Event() {}
+
+func (*ExecuteToolStreamResponse_Result) isExecuteToolStreamResponse_Event() {}
+
+// CallProgress is a sign of life of a call.
+type CallProgress struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// What it is at; may be empty.
+	Note string `protobuf:"bytes,1,opt,name=note,proto3" json:"note,omitempty"`
+	// How far it has come, of total; 0 where that is not known.
+	Progress float64 `protobuf:"fixed64,2,opt,name=progress,proto3" json:"progress,omitempty"`
+	// 0 where that is not known.
+	Total         float64 `protobuf:"fixed64,3,opt,name=total,proto3" json:"total,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *CallProgress) Reset() {
+	*x = CallProgress{}
+	mi := &file_sidecall_v1_tool_service_proto_msgTypes[15]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *CallProgress) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*CallProgress) ProtoMessage() {}
+
+func (x *CallProgress) ProtoReflect() protoreflect.Message {
+	mi := &file_sidecall_v1_tool_service_proto_msgTypes[15]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use CallProgress.ProtoReflect.Descriptor instead.
+func (*CallProgress) Descriptor() ([]byte, []int) {
+	return file_sidecall_v1_tool_service_proto_rawDescGZIP(), []int{15}
+}
+
+func (x *CallProgress) GetNote() string {
+	if x != nil {
+		return x.Note
+	}
+	return ""
+}
+
+func (x *CallProgress) GetProgress() float64 {
+	if x != nil {
+		return x.Progress
+	}
+	return 0
+}
+
+func (x *CallProgress) GetTotal() float64 {
+	if x != nil {
+		return x.Total
+	}
+	return 0
+}
+
+// McpMessage is what a server of MCP sends its client while it is called.
+type McpMessage struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// As in MCP: notifications/message, sampling/createMessage, elicitation/create, roots/list.
+	Method string `protobuf:"bytes,1,opt,name=method,proto3" json:"method,omitempty"`
+	// The parameters as JSON.
+	ParamsJson string `protobuf:"bytes,2,opt,name=params_json,json=paramsJson,proto3" json:"params_json,omitempty"`
+	// Of a question: what it is answered by (McpService.Answer). Empty of a notification.
+	QuestionId    string `protobuf:"bytes,3,opt,name=question_id,json=questionId,proto3" json:"question_id,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *McpMessage) Reset() {
+	*x = McpMessage{}
+	mi := &file_sidecall_v1_tool_service_proto_msgTypes[16]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *McpMessage) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*McpMessage) ProtoMessage() {}
+
+func (x *McpMessage) ProtoReflect() protoreflect.Message {
+	mi := &file_sidecall_v1_tool_service_proto_msgTypes[16]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use McpMessage.ProtoReflect.Descriptor instead.
+func (*McpMessage) Descriptor() ([]byte, []int) {
+	return file_sidecall_v1_tool_service_proto_rawDescGZIP(), []int{16}
+}
+
+func (x *McpMessage) GetMethod() string {
+	if x != nil {
+		return x.Method
+	}
+	return ""
+}
+
+func (x *McpMessage) GetParamsJson() string {
+	if x != nil {
+		return x.ParamsJson
+	}
+	return ""
+}
+
+func (x *McpMessage) GetQuestionId() string {
+	if x != nil {
+		return x.QuestionId
+	}
+	return ""
+}
+
 // ExecuteToolsRequest is the calls of one assistant turn.
 type ExecuteToolsRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -1808,7 +2097,7 @@ type ExecuteToolsRequest struct {
 
 func (x *ExecuteToolsRequest) Reset() {
 	*x = ExecuteToolsRequest{}
-	mi := &file_sidecall_v1_tool_service_proto_msgTypes[13]
+	mi := &file_sidecall_v1_tool_service_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1820,7 +2109,7 @@ func (x *ExecuteToolsRequest) String() string {
 func (*ExecuteToolsRequest) ProtoMessage() {}
 
 func (x *ExecuteToolsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_sidecall_v1_tool_service_proto_msgTypes[13]
+	mi := &file_sidecall_v1_tool_service_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1833,7 +2122,7 @@ func (x *ExecuteToolsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExecuteToolsRequest.ProtoReflect.Descriptor instead.
 func (*ExecuteToolsRequest) Descriptor() ([]byte, []int) {
-	return file_sidecall_v1_tool_service_proto_rawDescGZIP(), []int{13}
+	return file_sidecall_v1_tool_service_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *ExecuteToolsRequest) GetCalls() []*ExecuteToolRequest {
@@ -1857,7 +2146,7 @@ type ExecuteToolsResponse struct {
 
 func (x *ExecuteToolsResponse) Reset() {
 	*x = ExecuteToolsResponse{}
-	mi := &file_sidecall_v1_tool_service_proto_msgTypes[14]
+	mi := &file_sidecall_v1_tool_service_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1869,7 +2158,7 @@ func (x *ExecuteToolsResponse) String() string {
 func (*ExecuteToolsResponse) ProtoMessage() {}
 
 func (x *ExecuteToolsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_sidecall_v1_tool_service_proto_msgTypes[14]
+	mi := &file_sidecall_v1_tool_service_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1882,7 +2171,7 @@ func (x *ExecuteToolsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExecuteToolsResponse.ProtoReflect.Descriptor instead.
 func (*ExecuteToolsResponse) Descriptor() ([]byte, []int) {
-	return file_sidecall_v1_tool_service_proto_rawDescGZIP(), []int{14}
+	return file_sidecall_v1_tool_service_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *ExecuteToolsResponse) GetResults() []*ExecuteToolResponse {
@@ -1922,7 +2211,7 @@ type RunMessageRequest struct {
 
 func (x *RunMessageRequest) Reset() {
 	*x = RunMessageRequest{}
-	mi := &file_sidecall_v1_tool_service_proto_msgTypes[15]
+	mi := &file_sidecall_v1_tool_service_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1934,7 +2223,7 @@ func (x *RunMessageRequest) String() string {
 func (*RunMessageRequest) ProtoMessage() {}
 
 func (x *RunMessageRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_sidecall_v1_tool_service_proto_msgTypes[15]
+	mi := &file_sidecall_v1_tool_service_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1947,7 +2236,7 @@ func (x *RunMessageRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RunMessageRequest.ProtoReflect.Descriptor instead.
 func (*RunMessageRequest) Descriptor() ([]byte, []int) {
-	return file_sidecall_v1_tool_service_proto_rawDescGZIP(), []int{15}
+	return file_sidecall_v1_tool_service_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *RunMessageRequest) GetMessageJson() string {
@@ -2004,7 +2293,7 @@ type RunMessageResponse struct {
 
 func (x *RunMessageResponse) Reset() {
 	*x = RunMessageResponse{}
-	mi := &file_sidecall_v1_tool_service_proto_msgTypes[16]
+	mi := &file_sidecall_v1_tool_service_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2016,7 +2305,7 @@ func (x *RunMessageResponse) String() string {
 func (*RunMessageResponse) ProtoMessage() {}
 
 func (x *RunMessageResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_sidecall_v1_tool_service_proto_msgTypes[16]
+	mi := &file_sidecall_v1_tool_service_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2029,7 +2318,7 @@ func (x *RunMessageResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RunMessageResponse.ProtoReflect.Descriptor instead.
 func (*RunMessageResponse) Descriptor() ([]byte, []int) {
-	return file_sidecall_v1_tool_service_proto_rawDescGZIP(), []int{16}
+	return file_sidecall_v1_tool_service_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *RunMessageResponse) GetMessagesJson() []string {
@@ -2078,7 +2367,7 @@ type ReadMessageRequest struct {
 
 func (x *ReadMessageRequest) Reset() {
 	*x = ReadMessageRequest{}
-	mi := &file_sidecall_v1_tool_service_proto_msgTypes[17]
+	mi := &file_sidecall_v1_tool_service_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2090,7 +2379,7 @@ func (x *ReadMessageRequest) String() string {
 func (*ReadMessageRequest) ProtoMessage() {}
 
 func (x *ReadMessageRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_sidecall_v1_tool_service_proto_msgTypes[17]
+	mi := &file_sidecall_v1_tool_service_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2103,7 +2392,7 @@ func (x *ReadMessageRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReadMessageRequest.ProtoReflect.Descriptor instead.
 func (*ReadMessageRequest) Descriptor() ([]byte, []int) {
-	return file_sidecall_v1_tool_service_proto_rawDescGZIP(), []int{17}
+	return file_sidecall_v1_tool_service_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *ReadMessageRequest) GetMessageJson() string {
@@ -2139,7 +2428,7 @@ type ReadMessageResponse struct {
 
 func (x *ReadMessageResponse) Reset() {
 	*x = ReadMessageResponse{}
-	mi := &file_sidecall_v1_tool_service_proto_msgTypes[18]
+	mi := &file_sidecall_v1_tool_service_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2151,7 +2440,7 @@ func (x *ReadMessageResponse) String() string {
 func (*ReadMessageResponse) ProtoMessage() {}
 
 func (x *ReadMessageResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_sidecall_v1_tool_service_proto_msgTypes[18]
+	mi := &file_sidecall_v1_tool_service_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2164,7 +2453,7 @@ func (x *ReadMessageResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReadMessageResponse.ProtoReflect.Descriptor instead.
 func (*ReadMessageResponse) Descriptor() ([]byte, []int) {
-	return file_sidecall_v1_tool_service_proto_rawDescGZIP(), []int{18}
+	return file_sidecall_v1_tool_service_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *ReadMessageResponse) GetProvider() string {
@@ -2244,7 +2533,7 @@ type Tool struct {
 
 func (x *Tool) Reset() {
 	*x = Tool{}
-	mi := &file_sidecall_v1_tool_service_proto_msgTypes[19]
+	mi := &file_sidecall_v1_tool_service_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2256,7 +2545,7 @@ func (x *Tool) String() string {
 func (*Tool) ProtoMessage() {}
 
 func (x *Tool) ProtoReflect() protoreflect.Message {
-	mi := &file_sidecall_v1_tool_service_proto_msgTypes[19]
+	mi := &file_sidecall_v1_tool_service_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2269,7 +2558,7 @@ func (x *Tool) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Tool.ProtoReflect.Descriptor instead.
 func (*Tool) Descriptor() ([]byte, []int) {
-	return file_sidecall_v1_tool_service_proto_rawDescGZIP(), []int{19}
+	return file_sidecall_v1_tool_service_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *Tool) GetName() string {
@@ -2346,7 +2635,7 @@ type ListToolsRequest struct {
 
 func (x *ListToolsRequest) Reset() {
 	*x = ListToolsRequest{}
-	mi := &file_sidecall_v1_tool_service_proto_msgTypes[20]
+	mi := &file_sidecall_v1_tool_service_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2358,7 +2647,7 @@ func (x *ListToolsRequest) String() string {
 func (*ListToolsRequest) ProtoMessage() {}
 
 func (x *ListToolsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_sidecall_v1_tool_service_proto_msgTypes[20]
+	mi := &file_sidecall_v1_tool_service_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2371,7 +2660,7 @@ func (x *ListToolsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListToolsRequest.ProtoReflect.Descriptor instead.
 func (*ListToolsRequest) Descriptor() ([]byte, []int) {
-	return file_sidecall_v1_tool_service_proto_rawDescGZIP(), []int{20}
+	return file_sidecall_v1_tool_service_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *ListToolsRequest) GetProfile() string {
@@ -2422,7 +2711,7 @@ type ListToolsResponse struct {
 
 func (x *ListToolsResponse) Reset() {
 	*x = ListToolsResponse{}
-	mi := &file_sidecall_v1_tool_service_proto_msgTypes[21]
+	mi := &file_sidecall_v1_tool_service_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2434,7 +2723,7 @@ func (x *ListToolsResponse) String() string {
 func (*ListToolsResponse) ProtoMessage() {}
 
 func (x *ListToolsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_sidecall_v1_tool_service_proto_msgTypes[21]
+	mi := &file_sidecall_v1_tool_service_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2447,7 +2736,7 @@ func (x *ListToolsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListToolsResponse.ProtoReflect.Descriptor instead.
 func (*ListToolsResponse) Descriptor() ([]byte, []int) {
-	return file_sidecall_v1_tool_service_proto_rawDescGZIP(), []int{21}
+	return file_sidecall_v1_tool_service_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *ListToolsResponse) GetTools() []*Tool {
@@ -2489,7 +2778,7 @@ type GetInstructionsRequest struct {
 
 func (x *GetInstructionsRequest) Reset() {
 	*x = GetInstructionsRequest{}
-	mi := &file_sidecall_v1_tool_service_proto_msgTypes[22]
+	mi := &file_sidecall_v1_tool_service_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2501,7 +2790,7 @@ func (x *GetInstructionsRequest) String() string {
 func (*GetInstructionsRequest) ProtoMessage() {}
 
 func (x *GetInstructionsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_sidecall_v1_tool_service_proto_msgTypes[22]
+	mi := &file_sidecall_v1_tool_service_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2514,7 +2803,7 @@ func (x *GetInstructionsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetInstructionsRequest.ProtoReflect.Descriptor instead.
 func (*GetInstructionsRequest) Descriptor() ([]byte, []int) {
-	return file_sidecall_v1_tool_service_proto_rawDescGZIP(), []int{22}
+	return file_sidecall_v1_tool_service_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *GetInstructionsRequest) GetProfile() string {
@@ -2539,7 +2828,7 @@ type GetInstructionsResponse struct {
 
 func (x *GetInstructionsResponse) Reset() {
 	*x = GetInstructionsResponse{}
-	mi := &file_sidecall_v1_tool_service_proto_msgTypes[23]
+	mi := &file_sidecall_v1_tool_service_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2551,7 +2840,7 @@ func (x *GetInstructionsResponse) String() string {
 func (*GetInstructionsResponse) ProtoMessage() {}
 
 func (x *GetInstructionsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_sidecall_v1_tool_service_proto_msgTypes[23]
+	mi := &file_sidecall_v1_tool_service_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2564,7 +2853,7 @@ func (x *GetInstructionsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetInstructionsResponse.ProtoReflect.Descriptor instead.
 func (*GetInstructionsResponse) Descriptor() ([]byte, []int) {
-	return file_sidecall_v1_tool_service_proto_rawDescGZIP(), []int{23}
+	return file_sidecall_v1_tool_service_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *GetInstructionsResponse) GetText() string {
@@ -2598,7 +2887,7 @@ type UnavailableBackend struct {
 
 func (x *UnavailableBackend) Reset() {
 	*x = UnavailableBackend{}
-	mi := &file_sidecall_v1_tool_service_proto_msgTypes[24]
+	mi := &file_sidecall_v1_tool_service_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2610,7 +2899,7 @@ func (x *UnavailableBackend) String() string {
 func (*UnavailableBackend) ProtoMessage() {}
 
 func (x *UnavailableBackend) ProtoReflect() protoreflect.Message {
-	mi := &file_sidecall_v1_tool_service_proto_msgTypes[24]
+	mi := &file_sidecall_v1_tool_service_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2623,7 +2912,7 @@ func (x *UnavailableBackend) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UnavailableBackend.ProtoReflect.Descriptor instead.
 func (*UnavailableBackend) Descriptor() ([]byte, []int) {
-	return file_sidecall_v1_tool_service_proto_rawDescGZIP(), []int{24}
+	return file_sidecall_v1_tool_service_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *UnavailableBackend) GetName() string {
@@ -2662,7 +2951,7 @@ type GetExecutionRequest struct {
 
 func (x *GetExecutionRequest) Reset() {
 	*x = GetExecutionRequest{}
-	mi := &file_sidecall_v1_tool_service_proto_msgTypes[25]
+	mi := &file_sidecall_v1_tool_service_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2674,7 +2963,7 @@ func (x *GetExecutionRequest) String() string {
 func (*GetExecutionRequest) ProtoMessage() {}
 
 func (x *GetExecutionRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_sidecall_v1_tool_service_proto_msgTypes[25]
+	mi := &file_sidecall_v1_tool_service_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2687,7 +2976,7 @@ func (x *GetExecutionRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetExecutionRequest.ProtoReflect.Descriptor instead.
 func (*GetExecutionRequest) Descriptor() ([]byte, []int) {
-	return file_sidecall_v1_tool_service_proto_rawDescGZIP(), []int{25}
+	return file_sidecall_v1_tool_service_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *GetExecutionRequest) GetConversationId() string {
@@ -2744,7 +3033,7 @@ type Execution struct {
 
 func (x *Execution) Reset() {
 	*x = Execution{}
-	mi := &file_sidecall_v1_tool_service_proto_msgTypes[26]
+	mi := &file_sidecall_v1_tool_service_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2756,7 +3045,7 @@ func (x *Execution) String() string {
 func (*Execution) ProtoMessage() {}
 
 func (x *Execution) ProtoReflect() protoreflect.Message {
-	mi := &file_sidecall_v1_tool_service_proto_msgTypes[26]
+	mi := &file_sidecall_v1_tool_service_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2769,7 +3058,7 @@ func (x *Execution) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Execution.ProtoReflect.Descriptor instead.
 func (*Execution) Descriptor() ([]byte, []int) {
-	return file_sidecall_v1_tool_service_proto_rawDescGZIP(), []int{26}
+	return file_sidecall_v1_tool_service_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *Execution) GetState() ExecutionState {
@@ -2870,7 +3159,7 @@ type ReadOutputRequest struct {
 
 func (x *ReadOutputRequest) Reset() {
 	*x = ReadOutputRequest{}
-	mi := &file_sidecall_v1_tool_service_proto_msgTypes[27]
+	mi := &file_sidecall_v1_tool_service_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2882,7 +3171,7 @@ func (x *ReadOutputRequest) String() string {
 func (*ReadOutputRequest) ProtoMessage() {}
 
 func (x *ReadOutputRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_sidecall_v1_tool_service_proto_msgTypes[27]
+	mi := &file_sidecall_v1_tool_service_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2895,7 +3184,7 @@ func (x *ReadOutputRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReadOutputRequest.ProtoReflect.Descriptor instead.
 func (*ReadOutputRequest) Descriptor() ([]byte, []int) {
-	return file_sidecall_v1_tool_service_proto_rawDescGZIP(), []int{27}
+	return file_sidecall_v1_tool_service_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *ReadOutputRequest) GetOutputRef() string {
@@ -2957,7 +3246,7 @@ type ReadOutputResponse struct {
 
 func (x *ReadOutputResponse) Reset() {
 	*x = ReadOutputResponse{}
-	mi := &file_sidecall_v1_tool_service_proto_msgTypes[28]
+	mi := &file_sidecall_v1_tool_service_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2969,7 +3258,7 @@ func (x *ReadOutputResponse) String() string {
 func (*ReadOutputResponse) ProtoMessage() {}
 
 func (x *ReadOutputResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_sidecall_v1_tool_service_proto_msgTypes[28]
+	mi := &file_sidecall_v1_tool_service_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2982,7 +3271,7 @@ func (x *ReadOutputResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReadOutputResponse.ProtoReflect.Descriptor instead.
 func (*ReadOutputResponse) Descriptor() ([]byte, []int) {
-	return file_sidecall_v1_tool_service_proto_rawDescGZIP(), []int{28}
+	return file_sidecall_v1_tool_service_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *ReadOutputResponse) GetContent() string {
@@ -3038,7 +3327,7 @@ var File_sidecall_v1_tool_service_proto protoreflect.FileDescriptor
 
 const file_sidecall_v1_tool_service_proto_rawDesc = "" +
 	"\n" +
-	"\x1esidecall/v1/tool_service.proto\x12\vsidecall.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xb1\x05\n" +
+	"\x1esidecall/v1/tool_service.proto\x12\vsidecall.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\x88\x05\n" +
 	"\x12ExecuteToolRequest\x12\x1e\n" +
 	"\vtool_use_id\x18\x01 \x01(\tR\ttoolUseId\x12\x1b\n" +
 	"\ttool_name\x18\x02 \x01(\tR\btoolName\x12%\n" +
@@ -3057,8 +3346,7 @@ const file_sidecall_v1_tool_service_proto_rawDesc = "" +
 	"\x16allow_duplicate_effect\x18\r \x01(\bR\x14allowDuplicateEffect\x12\x1d\n" +
 	"\n" +
 	"message_id\x18\x0e \x01(\tR\tmessageId\x12\x1b\n" +
-	"\thold_only\x18\x0f \x01(\bR\bholdOnly\x12'\n" +
-	"\x03mcp\x18\x10 \x01(\v2\x15.sidecall.v1.McpRoundR\x03mcp\x1a9\n" +
+	"\thold_only\x18\x0f \x01(\bR\bholdOnly\x1a9\n" +
 	"\vLabelsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\x8e\x01\n" +
@@ -3178,7 +3466,27 @@ const file_sidecall_v1_tool_service_proto_rawDesc = "" +
 	"\x04name\x18\x06 \x01(\tR\x04name\x12\x12\n" +
 	"\x04size\x18\a \x01(\x03R\x04size\x12\x1d\n" +
 	"\n" +
-	"output_ref\x18\b \x01(\tR\toutputRef\"L\n" +
+	"output_ref\x18\b \x01(\tR\toutputRef\"\x92\x01\n" +
+	"\x18ExecuteToolStreamRequest\x123\n" +
+	"\x04call\x18\x01 \x01(\v2\x1f.sidecall.v1.ExecuteToolRequestR\x04call\x12\x18\n" +
+	"\aanswers\x18\x02 \x01(\bR\aanswers\x12'\n" +
+	"\x03mcp\x18\x03 \x01(\v2\x15.sidecall.v1.McpRoundR\x03mcp\"\xc6\x01\n" +
+	"\x19ExecuteToolStreamResponse\x127\n" +
+	"\bprogress\x18\x01 \x01(\v2\x19.sidecall.v1.CallProgressH\x00R\bprogress\x12+\n" +
+	"\x03mcp\x18\x02 \x01(\v2\x17.sidecall.v1.McpMessageH\x00R\x03mcp\x12:\n" +
+	"\x06result\x18\x03 \x01(\v2 .sidecall.v1.ExecuteToolResponseH\x00R\x06resultB\a\n" +
+	"\x05event\"T\n" +
+	"\fCallProgress\x12\x12\n" +
+	"\x04note\x18\x01 \x01(\tR\x04note\x12\x1a\n" +
+	"\bprogress\x18\x02 \x01(\x01R\bprogress\x12\x14\n" +
+	"\x05total\x18\x03 \x01(\x01R\x05total\"f\n" +
+	"\n" +
+	"McpMessage\x12\x16\n" +
+	"\x06method\x18\x01 \x01(\tR\x06method\x12\x1f\n" +
+	"\vparams_json\x18\x02 \x01(\tR\n" +
+	"paramsJson\x12\x1f\n" +
+	"\vquestion_id\x18\x03 \x01(\tR\n" +
+	"questionId\"L\n" +
 	"\x13ExecuteToolsRequest\x125\n" +
 	"\x05calls\x18\x01 \x03(\v2\x1f.sidecall.v1.ExecuteToolRequestR\x05calls\"R\n" +
 	"\x14ExecuteToolsResponse\x12:\n" +
@@ -3309,9 +3617,10 @@ const file_sidecall_v1_tool_service_proto_rawDesc = "" +
 	"\x17EXECUTION_STATE_NOT_RUN\x10\x03\x12\x1b\n" +
 	"\x17EXECUTION_STATE_UNKNOWN\x10\x04\x12\x1a\n" +
 	"\x16EXECUTION_STATE_CLOSED\x10\x05\x12\x18\n" +
-	"\x14EXECUTION_STATE_HELD\x10\x062\x98\x05\n" +
+	"\x14EXECUTION_STATE_HELD\x10\x062\xfe\x05\n" +
 	"\vToolService\x12P\n" +
-	"\vExecuteTool\x12\x1f.sidecall.v1.ExecuteToolRequest\x1a .sidecall.v1.ExecuteToolResponse\x12S\n" +
+	"\vExecuteTool\x12\x1f.sidecall.v1.ExecuteToolRequest\x1a .sidecall.v1.ExecuteToolResponse\x12d\n" +
+	"\x11ExecuteToolStream\x12%.sidecall.v1.ExecuteToolStreamRequest\x1a&.sidecall.v1.ExecuteToolStreamResponse0\x01\x12S\n" +
 	"\fExecuteTools\x12 .sidecall.v1.ExecuteToolsRequest\x1a!.sidecall.v1.ExecuteToolsResponse\x12M\n" +
 	"\n" +
 	"RunMessage\x12\x1e.sidecall.v1.RunMessageRequest\x1a\x1f.sidecall.v1.RunMessageResponse\x12P\n" +
@@ -3335,113 +3644,123 @@ func file_sidecall_v1_tool_service_proto_rawDescGZIP() []byte {
 }
 
 var file_sidecall_v1_tool_service_proto_enumTypes = make([]protoimpl.EnumInfo, 5)
-var file_sidecall_v1_tool_service_proto_msgTypes = make([]protoimpl.MessageInfo, 31)
+var file_sidecall_v1_tool_service_proto_msgTypes = make([]protoimpl.MessageInfo, 35)
 var file_sidecall_v1_tool_service_proto_goTypes = []any{
-	(Outcome)(0),                    // 0: sidecall.v1.Outcome
-	(LoopLevel)(0),                  // 1: sidecall.v1.LoopLevel
-	(RecoveryClass)(0),              // 2: sidecall.v1.RecoveryClass
-	(Effect)(0),                     // 3: sidecall.v1.Effect
-	(ExecutionState)(0),             // 4: sidecall.v1.ExecutionState
-	(*ExecuteToolRequest)(nil),      // 5: sidecall.v1.ExecuteToolRequest
-	(*McpRound)(nil),                // 6: sidecall.v1.McpRound
-	(*ExecuteToolResponse)(nil),     // 7: sidecall.v1.ExecuteToolResponse
-	(*Hold)(nil),                    // 8: sidecall.v1.Hold
-	(*LoopFinding)(nil),             // 9: sidecall.v1.LoopFinding
-	(*EarlierEffect)(nil),           // 10: sidecall.v1.EarlierEffect
-	(*Resolution)(nil),              // 11: sidecall.v1.Resolution
-	(*ToolError)(nil),               // 12: sidecall.v1.ToolError
-	(*Recovery)(nil),                // 13: sidecall.v1.Recovery
-	(*ItemResult)(nil),              // 14: sidecall.v1.ItemResult
-	(*Truncation)(nil),              // 15: sidecall.v1.Truncation
-	(*Budget)(nil),                  // 16: sidecall.v1.Budget
-	(*ContentBlock)(nil),            // 17: sidecall.v1.ContentBlock
-	(*ExecuteToolsRequest)(nil),     // 18: sidecall.v1.ExecuteToolsRequest
-	(*ExecuteToolsResponse)(nil),    // 19: sidecall.v1.ExecuteToolsResponse
-	(*RunMessageRequest)(nil),       // 20: sidecall.v1.RunMessageRequest
-	(*RunMessageResponse)(nil),      // 21: sidecall.v1.RunMessageResponse
-	(*ReadMessageRequest)(nil),      // 22: sidecall.v1.ReadMessageRequest
-	(*ReadMessageResponse)(nil),     // 23: sidecall.v1.ReadMessageResponse
-	(*Tool)(nil),                    // 24: sidecall.v1.Tool
-	(*ListToolsRequest)(nil),        // 25: sidecall.v1.ListToolsRequest
-	(*ListToolsResponse)(nil),       // 26: sidecall.v1.ListToolsResponse
-	(*GetInstructionsRequest)(nil),  // 27: sidecall.v1.GetInstructionsRequest
-	(*GetInstructionsResponse)(nil), // 28: sidecall.v1.GetInstructionsResponse
-	(*UnavailableBackend)(nil),      // 29: sidecall.v1.UnavailableBackend
-	(*GetExecutionRequest)(nil),     // 30: sidecall.v1.GetExecutionRequest
-	(*Execution)(nil),               // 31: sidecall.v1.Execution
-	(*ReadOutputRequest)(nil),       // 32: sidecall.v1.ReadOutputRequest
-	(*ReadOutputResponse)(nil),      // 33: sidecall.v1.ReadOutputResponse
-	nil,                             // 34: sidecall.v1.ExecuteToolRequest.LabelsEntry
-	nil,                             // 35: sidecall.v1.Tool.AnnotationsEntry
-	(*durationpb.Duration)(nil),     // 36: google.protobuf.Duration
-	(*timestamppb.Timestamp)(nil),   // 37: google.protobuf.Timestamp
+	(Outcome)(0),                      // 0: sidecall.v1.Outcome
+	(LoopLevel)(0),                    // 1: sidecall.v1.LoopLevel
+	(RecoveryClass)(0),                // 2: sidecall.v1.RecoveryClass
+	(Effect)(0),                       // 3: sidecall.v1.Effect
+	(ExecutionState)(0),               // 4: sidecall.v1.ExecutionState
+	(*ExecuteToolRequest)(nil),        // 5: sidecall.v1.ExecuteToolRequest
+	(*McpRound)(nil),                  // 6: sidecall.v1.McpRound
+	(*ExecuteToolResponse)(nil),       // 7: sidecall.v1.ExecuteToolResponse
+	(*Hold)(nil),                      // 8: sidecall.v1.Hold
+	(*LoopFinding)(nil),               // 9: sidecall.v1.LoopFinding
+	(*EarlierEffect)(nil),             // 10: sidecall.v1.EarlierEffect
+	(*Resolution)(nil),                // 11: sidecall.v1.Resolution
+	(*ToolError)(nil),                 // 12: sidecall.v1.ToolError
+	(*Recovery)(nil),                  // 13: sidecall.v1.Recovery
+	(*ItemResult)(nil),                // 14: sidecall.v1.ItemResult
+	(*Truncation)(nil),                // 15: sidecall.v1.Truncation
+	(*Budget)(nil),                    // 16: sidecall.v1.Budget
+	(*ContentBlock)(nil),              // 17: sidecall.v1.ContentBlock
+	(*ExecuteToolStreamRequest)(nil),  // 18: sidecall.v1.ExecuteToolStreamRequest
+	(*ExecuteToolStreamResponse)(nil), // 19: sidecall.v1.ExecuteToolStreamResponse
+	(*CallProgress)(nil),              // 20: sidecall.v1.CallProgress
+	(*McpMessage)(nil),                // 21: sidecall.v1.McpMessage
+	(*ExecuteToolsRequest)(nil),       // 22: sidecall.v1.ExecuteToolsRequest
+	(*ExecuteToolsResponse)(nil),      // 23: sidecall.v1.ExecuteToolsResponse
+	(*RunMessageRequest)(nil),         // 24: sidecall.v1.RunMessageRequest
+	(*RunMessageResponse)(nil),        // 25: sidecall.v1.RunMessageResponse
+	(*ReadMessageRequest)(nil),        // 26: sidecall.v1.ReadMessageRequest
+	(*ReadMessageResponse)(nil),       // 27: sidecall.v1.ReadMessageResponse
+	(*Tool)(nil),                      // 28: sidecall.v1.Tool
+	(*ListToolsRequest)(nil),          // 29: sidecall.v1.ListToolsRequest
+	(*ListToolsResponse)(nil),         // 30: sidecall.v1.ListToolsResponse
+	(*GetInstructionsRequest)(nil),    // 31: sidecall.v1.GetInstructionsRequest
+	(*GetInstructionsResponse)(nil),   // 32: sidecall.v1.GetInstructionsResponse
+	(*UnavailableBackend)(nil),        // 33: sidecall.v1.UnavailableBackend
+	(*GetExecutionRequest)(nil),       // 34: sidecall.v1.GetExecutionRequest
+	(*Execution)(nil),                 // 35: sidecall.v1.Execution
+	(*ReadOutputRequest)(nil),         // 36: sidecall.v1.ReadOutputRequest
+	(*ReadOutputResponse)(nil),        // 37: sidecall.v1.ReadOutputResponse
+	nil,                               // 38: sidecall.v1.ExecuteToolRequest.LabelsEntry
+	nil,                               // 39: sidecall.v1.Tool.AnnotationsEntry
+	(*durationpb.Duration)(nil),       // 40: google.protobuf.Duration
+	(*timestamppb.Timestamp)(nil),     // 41: google.protobuf.Timestamp
 }
 var file_sidecall_v1_tool_service_proto_depIdxs = []int32{
-	36, // 0: sidecall.v1.ExecuteToolRequest.timeout:type_name -> google.protobuf.Duration
-	34, // 1: sidecall.v1.ExecuteToolRequest.labels:type_name -> sidecall.v1.ExecuteToolRequest.LabelsEntry
-	6,  // 2: sidecall.v1.ExecuteToolRequest.mcp:type_name -> sidecall.v1.McpRound
-	0,  // 3: sidecall.v1.ExecuteToolResponse.outcome:type_name -> sidecall.v1.Outcome
-	12, // 4: sidecall.v1.ExecuteToolResponse.error:type_name -> sidecall.v1.ToolError
-	12, // 5: sidecall.v1.ExecuteToolResponse.violations:type_name -> sidecall.v1.ToolError
-	13, // 6: sidecall.v1.ExecuteToolResponse.recovery:type_name -> sidecall.v1.Recovery
-	14, // 7: sidecall.v1.ExecuteToolResponse.items:type_name -> sidecall.v1.ItemResult
-	15, // 8: sidecall.v1.ExecuteToolResponse.truncation:type_name -> sidecall.v1.Truncation
-	16, // 9: sidecall.v1.ExecuteToolResponse.budget:type_name -> sidecall.v1.Budget
-	36, // 10: sidecall.v1.ExecuteToolResponse.duration:type_name -> google.protobuf.Duration
-	17, // 11: sidecall.v1.ExecuteToolResponse.blocks:type_name -> sidecall.v1.ContentBlock
-	11, // 12: sidecall.v1.ExecuteToolResponse.resolution:type_name -> sidecall.v1.Resolution
-	9,  // 13: sidecall.v1.ExecuteToolResponse.loop:type_name -> sidecall.v1.LoopFinding
-	10, // 14: sidecall.v1.ExecuteToolResponse.earlier:type_name -> sidecall.v1.EarlierEffect
-	8,  // 15: sidecall.v1.ExecuteToolResponse.hold:type_name -> sidecall.v1.Hold
-	11, // 16: sidecall.v1.ExecuteToolResponse.approval:type_name -> sidecall.v1.Resolution
-	37, // 17: sidecall.v1.Hold.expires_at:type_name -> google.protobuf.Timestamp
-	1,  // 18: sidecall.v1.LoopFinding.level:type_name -> sidecall.v1.LoopLevel
-	37, // 19: sidecall.v1.LoopFinding.since:type_name -> google.protobuf.Timestamp
-	37, // 20: sidecall.v1.EarlierEffect.finished_at:type_name -> google.protobuf.Timestamp
-	4,  // 21: sidecall.v1.EarlierEffect.state:type_name -> sidecall.v1.ExecutionState
-	37, // 22: sidecall.v1.Resolution.at:type_name -> google.protobuf.Timestamp
-	4,  // 23: sidecall.v1.Resolution.state:type_name -> sidecall.v1.ExecutionState
-	2,  // 24: sidecall.v1.Recovery.class:type_name -> sidecall.v1.RecoveryClass
-	36, // 25: sidecall.v1.Recovery.retry_after:type_name -> google.protobuf.Duration
-	12, // 26: sidecall.v1.ItemResult.error:type_name -> sidecall.v1.ToolError
-	37, // 27: sidecall.v1.Budget.deadline:type_name -> google.protobuf.Timestamp
-	5,  // 28: sidecall.v1.ExecuteToolsRequest.calls:type_name -> sidecall.v1.ExecuteToolRequest
-	7,  // 29: sidecall.v1.ExecuteToolsResponse.results:type_name -> sidecall.v1.ExecuteToolResponse
-	5,  // 30: sidecall.v1.RunMessageRequest.shared:type_name -> sidecall.v1.ExecuteToolRequest
-	7,  // 31: sidecall.v1.RunMessageResponse.results:type_name -> sidecall.v1.ExecuteToolResponse
-	3,  // 32: sidecall.v1.Tool.effect:type_name -> sidecall.v1.Effect
-	35, // 33: sidecall.v1.Tool.annotations:type_name -> sidecall.v1.Tool.AnnotationsEntry
-	24, // 34: sidecall.v1.ListToolsResponse.tools:type_name -> sidecall.v1.Tool
-	29, // 35: sidecall.v1.ListToolsResponse.unavailable_backends:type_name -> sidecall.v1.UnavailableBackend
-	29, // 36: sidecall.v1.GetInstructionsResponse.unavailable_backends:type_name -> sidecall.v1.UnavailableBackend
-	4,  // 37: sidecall.v1.Execution.state:type_name -> sidecall.v1.ExecutionState
-	37, // 38: sidecall.v1.Execution.started_at:type_name -> google.protobuf.Timestamp
-	37, // 39: sidecall.v1.Execution.finished_at:type_name -> google.protobuf.Timestamp
-	7,  // 40: sidecall.v1.Execution.result:type_name -> sidecall.v1.ExecuteToolResponse
-	3,  // 41: sidecall.v1.Execution.effect:type_name -> sidecall.v1.Effect
-	37, // 42: sidecall.v1.Execution.lease_until:type_name -> google.protobuf.Timestamp
-	11, // 43: sidecall.v1.Execution.approval:type_name -> sidecall.v1.Resolution
-	5,  // 44: sidecall.v1.ToolService.ExecuteTool:input_type -> sidecall.v1.ExecuteToolRequest
-	18, // 45: sidecall.v1.ToolService.ExecuteTools:input_type -> sidecall.v1.ExecuteToolsRequest
-	20, // 46: sidecall.v1.ToolService.RunMessage:input_type -> sidecall.v1.RunMessageRequest
-	22, // 47: sidecall.v1.ToolService.ReadMessage:input_type -> sidecall.v1.ReadMessageRequest
-	25, // 48: sidecall.v1.ToolService.ListTools:input_type -> sidecall.v1.ListToolsRequest
-	27, // 49: sidecall.v1.ToolService.GetInstructions:input_type -> sidecall.v1.GetInstructionsRequest
-	30, // 50: sidecall.v1.ToolService.GetExecution:input_type -> sidecall.v1.GetExecutionRequest
-	32, // 51: sidecall.v1.ToolService.ReadOutput:input_type -> sidecall.v1.ReadOutputRequest
-	7,  // 52: sidecall.v1.ToolService.ExecuteTool:output_type -> sidecall.v1.ExecuteToolResponse
-	19, // 53: sidecall.v1.ToolService.ExecuteTools:output_type -> sidecall.v1.ExecuteToolsResponse
-	21, // 54: sidecall.v1.ToolService.RunMessage:output_type -> sidecall.v1.RunMessageResponse
-	23, // 55: sidecall.v1.ToolService.ReadMessage:output_type -> sidecall.v1.ReadMessageResponse
-	26, // 56: sidecall.v1.ToolService.ListTools:output_type -> sidecall.v1.ListToolsResponse
-	28, // 57: sidecall.v1.ToolService.GetInstructions:output_type -> sidecall.v1.GetInstructionsResponse
-	31, // 58: sidecall.v1.ToolService.GetExecution:output_type -> sidecall.v1.Execution
-	33, // 59: sidecall.v1.ToolService.ReadOutput:output_type -> sidecall.v1.ReadOutputResponse
-	52, // [52:60] is the sub-list for method output_type
-	44, // [44:52] is the sub-list for method input_type
-	44, // [44:44] is the sub-list for extension type_name
-	44, // [44:44] is the sub-list for extension extendee
-	0,  // [0:44] is the sub-list for field type_name
+	40, // 0: sidecall.v1.ExecuteToolRequest.timeout:type_name -> google.protobuf.Duration
+	38, // 1: sidecall.v1.ExecuteToolRequest.labels:type_name -> sidecall.v1.ExecuteToolRequest.LabelsEntry
+	0,  // 2: sidecall.v1.ExecuteToolResponse.outcome:type_name -> sidecall.v1.Outcome
+	12, // 3: sidecall.v1.ExecuteToolResponse.error:type_name -> sidecall.v1.ToolError
+	12, // 4: sidecall.v1.ExecuteToolResponse.violations:type_name -> sidecall.v1.ToolError
+	13, // 5: sidecall.v1.ExecuteToolResponse.recovery:type_name -> sidecall.v1.Recovery
+	14, // 6: sidecall.v1.ExecuteToolResponse.items:type_name -> sidecall.v1.ItemResult
+	15, // 7: sidecall.v1.ExecuteToolResponse.truncation:type_name -> sidecall.v1.Truncation
+	16, // 8: sidecall.v1.ExecuteToolResponse.budget:type_name -> sidecall.v1.Budget
+	40, // 9: sidecall.v1.ExecuteToolResponse.duration:type_name -> google.protobuf.Duration
+	17, // 10: sidecall.v1.ExecuteToolResponse.blocks:type_name -> sidecall.v1.ContentBlock
+	11, // 11: sidecall.v1.ExecuteToolResponse.resolution:type_name -> sidecall.v1.Resolution
+	9,  // 12: sidecall.v1.ExecuteToolResponse.loop:type_name -> sidecall.v1.LoopFinding
+	10, // 13: sidecall.v1.ExecuteToolResponse.earlier:type_name -> sidecall.v1.EarlierEffect
+	8,  // 14: sidecall.v1.ExecuteToolResponse.hold:type_name -> sidecall.v1.Hold
+	11, // 15: sidecall.v1.ExecuteToolResponse.approval:type_name -> sidecall.v1.Resolution
+	41, // 16: sidecall.v1.Hold.expires_at:type_name -> google.protobuf.Timestamp
+	1,  // 17: sidecall.v1.LoopFinding.level:type_name -> sidecall.v1.LoopLevel
+	41, // 18: sidecall.v1.LoopFinding.since:type_name -> google.protobuf.Timestamp
+	41, // 19: sidecall.v1.EarlierEffect.finished_at:type_name -> google.protobuf.Timestamp
+	4,  // 20: sidecall.v1.EarlierEffect.state:type_name -> sidecall.v1.ExecutionState
+	41, // 21: sidecall.v1.Resolution.at:type_name -> google.protobuf.Timestamp
+	4,  // 22: sidecall.v1.Resolution.state:type_name -> sidecall.v1.ExecutionState
+	2,  // 23: sidecall.v1.Recovery.class:type_name -> sidecall.v1.RecoveryClass
+	40, // 24: sidecall.v1.Recovery.retry_after:type_name -> google.protobuf.Duration
+	12, // 25: sidecall.v1.ItemResult.error:type_name -> sidecall.v1.ToolError
+	41, // 26: sidecall.v1.Budget.deadline:type_name -> google.protobuf.Timestamp
+	5,  // 27: sidecall.v1.ExecuteToolStreamRequest.call:type_name -> sidecall.v1.ExecuteToolRequest
+	6,  // 28: sidecall.v1.ExecuteToolStreamRequest.mcp:type_name -> sidecall.v1.McpRound
+	20, // 29: sidecall.v1.ExecuteToolStreamResponse.progress:type_name -> sidecall.v1.CallProgress
+	21, // 30: sidecall.v1.ExecuteToolStreamResponse.mcp:type_name -> sidecall.v1.McpMessage
+	7,  // 31: sidecall.v1.ExecuteToolStreamResponse.result:type_name -> sidecall.v1.ExecuteToolResponse
+	5,  // 32: sidecall.v1.ExecuteToolsRequest.calls:type_name -> sidecall.v1.ExecuteToolRequest
+	7,  // 33: sidecall.v1.ExecuteToolsResponse.results:type_name -> sidecall.v1.ExecuteToolResponse
+	5,  // 34: sidecall.v1.RunMessageRequest.shared:type_name -> sidecall.v1.ExecuteToolRequest
+	7,  // 35: sidecall.v1.RunMessageResponse.results:type_name -> sidecall.v1.ExecuteToolResponse
+	3,  // 36: sidecall.v1.Tool.effect:type_name -> sidecall.v1.Effect
+	39, // 37: sidecall.v1.Tool.annotations:type_name -> sidecall.v1.Tool.AnnotationsEntry
+	28, // 38: sidecall.v1.ListToolsResponse.tools:type_name -> sidecall.v1.Tool
+	33, // 39: sidecall.v1.ListToolsResponse.unavailable_backends:type_name -> sidecall.v1.UnavailableBackend
+	33, // 40: sidecall.v1.GetInstructionsResponse.unavailable_backends:type_name -> sidecall.v1.UnavailableBackend
+	4,  // 41: sidecall.v1.Execution.state:type_name -> sidecall.v1.ExecutionState
+	41, // 42: sidecall.v1.Execution.started_at:type_name -> google.protobuf.Timestamp
+	41, // 43: sidecall.v1.Execution.finished_at:type_name -> google.protobuf.Timestamp
+	7,  // 44: sidecall.v1.Execution.result:type_name -> sidecall.v1.ExecuteToolResponse
+	3,  // 45: sidecall.v1.Execution.effect:type_name -> sidecall.v1.Effect
+	41, // 46: sidecall.v1.Execution.lease_until:type_name -> google.protobuf.Timestamp
+	11, // 47: sidecall.v1.Execution.approval:type_name -> sidecall.v1.Resolution
+	5,  // 48: sidecall.v1.ToolService.ExecuteTool:input_type -> sidecall.v1.ExecuteToolRequest
+	18, // 49: sidecall.v1.ToolService.ExecuteToolStream:input_type -> sidecall.v1.ExecuteToolStreamRequest
+	22, // 50: sidecall.v1.ToolService.ExecuteTools:input_type -> sidecall.v1.ExecuteToolsRequest
+	24, // 51: sidecall.v1.ToolService.RunMessage:input_type -> sidecall.v1.RunMessageRequest
+	26, // 52: sidecall.v1.ToolService.ReadMessage:input_type -> sidecall.v1.ReadMessageRequest
+	29, // 53: sidecall.v1.ToolService.ListTools:input_type -> sidecall.v1.ListToolsRequest
+	31, // 54: sidecall.v1.ToolService.GetInstructions:input_type -> sidecall.v1.GetInstructionsRequest
+	34, // 55: sidecall.v1.ToolService.GetExecution:input_type -> sidecall.v1.GetExecutionRequest
+	36, // 56: sidecall.v1.ToolService.ReadOutput:input_type -> sidecall.v1.ReadOutputRequest
+	7,  // 57: sidecall.v1.ToolService.ExecuteTool:output_type -> sidecall.v1.ExecuteToolResponse
+	19, // 58: sidecall.v1.ToolService.ExecuteToolStream:output_type -> sidecall.v1.ExecuteToolStreamResponse
+	23, // 59: sidecall.v1.ToolService.ExecuteTools:output_type -> sidecall.v1.ExecuteToolsResponse
+	25, // 60: sidecall.v1.ToolService.RunMessage:output_type -> sidecall.v1.RunMessageResponse
+	27, // 61: sidecall.v1.ToolService.ReadMessage:output_type -> sidecall.v1.ReadMessageResponse
+	30, // 62: sidecall.v1.ToolService.ListTools:output_type -> sidecall.v1.ListToolsResponse
+	32, // 63: sidecall.v1.ToolService.GetInstructions:output_type -> sidecall.v1.GetInstructionsResponse
+	35, // 64: sidecall.v1.ToolService.GetExecution:output_type -> sidecall.v1.Execution
+	37, // 65: sidecall.v1.ToolService.ReadOutput:output_type -> sidecall.v1.ReadOutputResponse
+	57, // [57:66] is the sub-list for method output_type
+	48, // [48:57] is the sub-list for method input_type
+	48, // [48:48] is the sub-list for extension type_name
+	48, // [48:48] is the sub-list for extension extendee
+	0,  // [0:48] is the sub-list for field type_name
 }
 
 func init() { file_sidecall_v1_tool_service_proto_init() }
@@ -3449,13 +3768,18 @@ func file_sidecall_v1_tool_service_proto_init() {
 	if File_sidecall_v1_tool_service_proto != nil {
 		return
 	}
+	file_sidecall_v1_tool_service_proto_msgTypes[14].OneofWrappers = []any{
+		(*ExecuteToolStreamResponse_Progress)(nil),
+		(*ExecuteToolStreamResponse_Mcp)(nil),
+		(*ExecuteToolStreamResponse_Result)(nil),
+	}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_sidecall_v1_tool_service_proto_rawDesc), len(file_sidecall_v1_tool_service_proto_rawDesc)),
 			NumEnums:      5,
-			NumMessages:   31,
+			NumMessages:   35,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

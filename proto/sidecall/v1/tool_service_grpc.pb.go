@@ -19,14 +19,15 @@ import (
 const _ = grpc.SupportPackageIsVersion9
 
 const (
-	ToolService_ExecuteTool_FullMethodName     = "/sidecall.v1.ToolService/ExecuteTool"
-	ToolService_ExecuteTools_FullMethodName    = "/sidecall.v1.ToolService/ExecuteTools"
-	ToolService_RunMessage_FullMethodName      = "/sidecall.v1.ToolService/RunMessage"
-	ToolService_ReadMessage_FullMethodName     = "/sidecall.v1.ToolService/ReadMessage"
-	ToolService_ListTools_FullMethodName       = "/sidecall.v1.ToolService/ListTools"
-	ToolService_GetInstructions_FullMethodName = "/sidecall.v1.ToolService/GetInstructions"
-	ToolService_GetExecution_FullMethodName    = "/sidecall.v1.ToolService/GetExecution"
-	ToolService_ReadOutput_FullMethodName      = "/sidecall.v1.ToolService/ReadOutput"
+	ToolService_ExecuteTool_FullMethodName       = "/sidecall.v1.ToolService/ExecuteTool"
+	ToolService_ExecuteToolStream_FullMethodName = "/sidecall.v1.ToolService/ExecuteToolStream"
+	ToolService_ExecuteTools_FullMethodName      = "/sidecall.v1.ToolService/ExecuteTools"
+	ToolService_RunMessage_FullMethodName        = "/sidecall.v1.ToolService/RunMessage"
+	ToolService_ReadMessage_FullMethodName       = "/sidecall.v1.ToolService/ReadMessage"
+	ToolService_ListTools_FullMethodName         = "/sidecall.v1.ToolService/ListTools"
+	ToolService_GetInstructions_FullMethodName   = "/sidecall.v1.ToolService/GetInstructions"
+	ToolService_GetExecution_FullMethodName      = "/sidecall.v1.ToolService/GetExecution"
+	ToolService_ReadOutput_FullMethodName        = "/sidecall.v1.ToolService/ReadOutput"
 )
 
 // ToolServiceClient is the client API for ToolService service.
@@ -81,6 +82,9 @@ type ToolServiceClient interface {
 	// (EFFECT_NON_IDEMPOTENT) runs at most once under these ids; one that may be
 	// repeated runs again when nobody knows what became of it.
 	ExecuteTool(ctx context.Context, in *ExecuteToolRequest, opts ...grpc.CallOption) (*ExecuteToolResponse, error)
+	// ExecuteToolStream is ExecuteTool for a caller who wants to hear of a call while it runs:
+	// events, and then the result, once, last. It has the same errors.
+	ExecuteToolStream(ctx context.Context, in *ExecuteToolStreamRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[ExecuteToolStreamResponse], error)
 	// ExecuteTools runs the calls of one assistant turn in parallel, bounded;
 	// tools marked sequential run in request order. There is one result per call,
 	// in request order, whatever any one of them does.
@@ -134,6 +138,25 @@ func (c *toolServiceClient) ExecuteTool(ctx context.Context, in *ExecuteToolRequ
 	}
 	return out, nil
 }
+
+func (c *toolServiceClient) ExecuteToolStream(ctx context.Context, in *ExecuteToolStreamRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[ExecuteToolStreamResponse], error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	stream, err := c.cc.NewStream(ctx, &ToolService_ServiceDesc.Streams[0], ToolService_ExecuteToolStream_FullMethodName, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	x := &grpc.GenericClientStream[ExecuteToolStreamRequest, ExecuteToolStreamResponse]{ClientStream: stream}
+	if err := x.ClientStream.SendMsg(in); err != nil {
+		return nil, err
+	}
+	if err := x.ClientStream.CloseSend(); err != nil {
+		return nil, err
+	}
+	return x, nil
+}
+
+// This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
+type ToolService_ExecuteToolStreamClient = grpc.ServerStreamingClient[ExecuteToolStreamResponse]
 
 func (c *toolServiceClient) ExecuteTools(ctx context.Context, in *ExecuteToolsRequest, opts ...grpc.CallOption) (*ExecuteToolsResponse, error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
@@ -257,6 +280,9 @@ type ToolServiceServer interface {
 	// (EFFECT_NON_IDEMPOTENT) runs at most once under these ids; one that may be
 	// repeated runs again when nobody knows what became of it.
 	ExecuteTool(context.Context, *ExecuteToolRequest) (*ExecuteToolResponse, error)
+	// ExecuteToolStream is ExecuteTool for a caller who wants to hear of a call while it runs:
+	// events, and then the result, once, last. It has the same errors.
+	ExecuteToolStream(*ExecuteToolStreamRequest, grpc.ServerStreamingServer[ExecuteToolStreamResponse]) error
 	// ExecuteTools runs the calls of one assistant turn in parallel, bounded;
 	// tools marked sequential run in request order. There is one result per call,
 	// in request order, whatever any one of them does.
@@ -303,6 +329,9 @@ type UnimplementedToolServiceServer struct{}
 
 func (UnimplementedToolServiceServer) ExecuteTool(context.Context, *ExecuteToolRequest) (*ExecuteToolResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method ExecuteTool not implemented")
+}
+func (UnimplementedToolServiceServer) ExecuteToolStream(*ExecuteToolStreamRequest, grpc.ServerStreamingServer[ExecuteToolStreamResponse]) error {
+	return status.Error(codes.Unimplemented, "method ExecuteToolStream not implemented")
 }
 func (UnimplementedToolServiceServer) ExecuteTools(context.Context, *ExecuteToolsRequest) (*ExecuteToolsResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method ExecuteTools not implemented")
@@ -363,6 +392,17 @@ func _ToolService_ExecuteTool_Handler(srv interface{}, ctx context.Context, dec 
 	}
 	return interceptor(ctx, in, info, handler)
 }
+
+func _ToolService_ExecuteToolStream_Handler(srv interface{}, stream grpc.ServerStream) error {
+	m := new(ExecuteToolStreamRequest)
+	if err := stream.RecvMsg(m); err != nil {
+		return err
+	}
+	return srv.(ToolServiceServer).ExecuteToolStream(m, &grpc.GenericServerStream[ExecuteToolStreamRequest, ExecuteToolStreamResponse]{ServerStream: stream})
+}
+
+// This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
+type ToolService_ExecuteToolStreamServer = grpc.ServerStreamingServer[ExecuteToolStreamResponse]
 
 func _ToolService_ExecuteTools_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
 	in := new(ExecuteToolsRequest)
@@ -530,6 +570,12 @@ var ToolService_ServiceDesc = grpc.ServiceDesc{
 			Handler:    _ToolService_ReadOutput_Handler,
 		},
 	},
-	Streams:  []grpc.StreamDesc{},
+	Streams: []grpc.StreamDesc{
+		{
+			StreamName:    "ExecuteToolStream",
+			Handler:       _ToolService_ExecuteToolStream_Handler,
+			ServerStreams: true,
+		},
+	},
 	Metadata: "sidecall/v1/tool_service.proto",
 }

@@ -21,3 +21,17 @@ class ForwardResponse(_message.Message):
     result_json: str
     error_json: str
     def __init__(self, result_json: _Optional[str] = ..., error_json: _Optional[str] = ...) -> None: ...
+
+class AnswerRequest(_message.Message):
+    __slots__ = ("question_id", "result_json", "refusal")
+    QUESTION_ID_FIELD_NUMBER: _ClassVar[int]
+    RESULT_JSON_FIELD_NUMBER: _ClassVar[int]
+    REFUSAL_FIELD_NUMBER: _ClassVar[int]
+    question_id: str
+    result_json: str
+    refusal: str
+    def __init__(self, question_id: _Optional[str] = ..., result_json: _Optional[str] = ..., refusal: _Optional[str] = ...) -> None: ...
+
+class AnswerResponse(_message.Message):
+    __slots__ = ()
+    def __init__(self) -> None: ...

@@ -41,6 +41,11 @@ class McpServiceStub:
                 request_serializer=sidecall_dot_v1_dot_mcp__service__pb2.ForwardRequest.SerializeToString,
                 response_deserializer=sidecall_dot_v1_dot_mcp__service__pb2.ForwardResponse.FromString,
                 _registered_method=True)
+        self.Answer = channel.unary_unary(
+                '/sidecall.v1.McpService/Answer',
+                request_serializer=sidecall_dot_v1_dot_mcp__service__pb2.AnswerRequest.SerializeToString,
+                response_deserializer=sidecall_dot_v1_dot_mcp__service__pb2.AnswerResponse.FromString,
+                _registered_method=True)
 
 
 class McpServiceServicer:
@@ -60,6 +65,14 @@ class McpServiceServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def Answer(self, request, context):
+        """Answer answers a question that ToolService.ExecuteToolStream has asked. NOT_FOUND when
+        nobody waits for it any more.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
 
 def add_McpServiceServicer_to_server(servicer, server):
     rpc_method_handlers = {
@@ -67,6 +80,11 @@ def add_McpServiceServicer_to_server(servicer, server):
                     servicer.Forward,
                     request_deserializer=sidecall_dot_v1_dot_mcp__service__pb2.ForwardRequest.FromString,
                     response_serializer=sidecall_dot_v1_dot_mcp__service__pb2.ForwardResponse.SerializeToString,
+            ),
+            'Answer': grpc.unary_unary_rpc_method_handler(
+                    servicer.Answer,
+                    request_deserializer=sidecall_dot_v1_dot_mcp__service__pb2.AnswerRequest.FromString,
+                    response_serializer=sidecall_dot_v1_dot_mcp__service__pb2.AnswerResponse.SerializeToString,
             ),
     }
     generic_handler = grpc.method_handlers_generic_handler(
@@ -98,6 +116,33 @@ class McpService:
             '/sidecall.v1.McpService/Forward',
             sidecall_dot_v1_dot_mcp__service__pb2.ForwardRequest.SerializeToString,
             sidecall_dot_v1_dot_mcp__service__pb2.ForwardResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def Answer(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/sidecall.v1.McpService/Answer',
+            sidecall_dot_v1_dot_mcp__service__pb2.AnswerRequest.SerializeToString,
+            sidecall_dot_v1_dot_mcp__service__pb2.AnswerResponse.FromString,
             options,
             channel_credentials,
             insecure,

@@ -83,7 +83,7 @@ EXECUTION_STATE_CLOSED: ExecutionState
 EXECUTION_STATE_HELD: ExecutionState
 
 class ExecuteToolRequest(_message.Message):
-    __slots__ = ("tool_use_id", "tool_name", "arguments_json", "conversation_id", "turn_id", "prompt_id", "profile", "validate_only", "timeout", "max_output_chars", "tokens_used", "labels", "allow_duplicate_effect", "message_id", "hold_only", "mcp")
+    __slots__ = ("tool_use_id", "tool_name", "arguments_json", "conversation_id", "turn_id", "prompt_id", "profile", "validate_only", "timeout", "max_output_chars", "tokens_used", "labels", "allow_duplicate_effect", "message_id", "hold_only")
     class LabelsEntry(_message.Message):
         __slots__ = ("key", "value")
         KEY_FIELD_NUMBER: _ClassVar[int]
@@ -106,7 +106,6 @@ class ExecuteToolRequest(_message.Message):
     ALLOW_DUPLICATE_EFFECT_FIELD_NUMBER: _ClassVar[int]
     MESSAGE_ID_FIELD_NUMBER: _ClassVar[int]
     HOLD_ONLY_FIELD_NUMBER: _ClassVar[int]
-    MCP_FIELD_NUMBER: _ClassVar[int]
     tool_use_id: str
     tool_name: str
     arguments_json: str
@@ -122,8 +121,7 @@ class ExecuteToolRequest(_message.Message):
     allow_duplicate_effect: bool
     message_id: str
     hold_only: bool
-    mcp: McpRound
-    def __init__(self, tool_use_id: _Optional[str] = ..., tool_name: _Optional[str] = ..., arguments_json: _Optional[str] = ..., conversation_id: _Optional[str] = ..., turn_id: _Optional[str] = ..., prompt_id: _Optional[str] = ..., profile: _Optional[str] = ..., validate_only: _Optional[bool] = ..., timeout: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., max_output_chars: _Optional[int] = ..., tokens_used: _Optional[int] = ..., labels: _Optional[_Mapping[str, str]] = ..., allow_duplicate_effect: _Optional[bool] = ..., message_id: _Optional[str] = ..., hold_only: _Optional[bool] = ..., mcp: _Optional[_Union[McpRound, _Mapping]] = ...) -> None: ...
+    def __init__(self, tool_use_id: _Optional[str] = ..., tool_name: _Optional[str] = ..., arguments_json: _Optional[str] = ..., conversation_id: _Optional[str] = ..., turn_id: _Optional[str] = ..., prompt_id: _Optional[str] = ..., profile: _Optional[str] = ..., validate_only: _Optional[bool] = ..., timeout: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., max_output_chars: _Optional[int] = ..., tokens_used: _Optional[int] = ..., labels: _Optional[_Mapping[str, str]] = ..., allow_duplicate_effect: _Optional[bool] = ..., message_id: _Optional[str] = ..., hold_only: _Optional[bool] = ...) -> None: ...
 
 class McpRound(_message.Message):
     __slots__ = ("capabilities_json", "input_responses_json", "request_state")
@@ -341,6 +339,46 @@ class ContentBlock(_message.Message):
     size: int
     output_ref: str
     def __init__(self, type: _Optional[str] = ..., mime_type: _Optional[str] = ..., data: _Optional[bytes] = ..., text: _Optional[str] = ..., uri: _Optional[str] = ..., name: _Optional[str] = ..., size: _Optional[int] = ..., output_ref: _Optional[str] = ...) -> None: ...
+
+class ExecuteToolStreamRequest(_message.Message):
+    __slots__ = ("call", "answers", "mcp")
+    CALL_FIELD_NUMBER: _ClassVar[int]
+    ANSWERS_FIELD_NUMBER: _ClassVar[int]
+    MCP_FIELD_NUMBER: _ClassVar[int]
+    call: ExecuteToolRequest
+    answers: bool
+    mcp: McpRound
+    def __init__(self, call: _Optional[_Union[ExecuteToolRequest, _Mapping]] = ..., answers: _Optional[bool] = ..., mcp: _Optional[_Union[McpRound, _Mapping]] = ...) -> None: ...
+
+class ExecuteToolStreamResponse(_message.Message):
+    __slots__ = ("progress", "mcp", "result")
+    PROGRESS_FIELD_NUMBER: _ClassVar[int]
+    MCP_FIELD_NUMBER: _ClassVar[int]
+    RESULT_FIELD_NUMBER: _ClassVar[int]
+    progress: CallProgress
+    mcp: McpMessage
+    result: ExecuteToolResponse
+    def __init__(self, progress: _Optional[_Union[CallProgress, _Mapping]] = ..., mcp: _Optional[_Union[McpMessage, _Mapping]] = ..., result: _Optional[_Union[ExecuteToolResponse, _Mapping]] = ...) -> None: ...
+
+class CallProgress(_message.Message):
+    __slots__ = ("note", "progress", "total")
+    NOTE_FIELD_NUMBER: _ClassVar[int]
+    PROGRESS_FIELD_NUMBER: _ClassVar[int]
+    TOTAL_FIELD_NUMBER: _ClassVar[int]
+    note: str
+    progress: float
+    total: float
+    def __init__(self, note: _Optional[str] = ..., progress: _Optional[float] = ..., total: _Optional[float] = ...) -> None: ...
+
+class McpMessage(_message.Message):
+    __slots__ = ("method", "params_json", "question_id")
+    METHOD_FIELD_NUMBER: _ClassVar[int]
+    PARAMS_JSON_FIELD_NUMBER: _ClassVar[int]
+    QUESTION_ID_FIELD_NUMBER: _ClassVar[int]
+    method: str
+    params_json: str
+    question_id: str
+    def __init__(self, method: _Optional[str] = ..., params_json: _Optional[str] = ..., question_id: _Optional[str] = ...) -> None: ...
 
 class ExecuteToolsRequest(_message.Message):
     __slots__ = ("calls",)

@@ -80,6 +80,11 @@ class ToolServiceStub:
                 request_serializer=sidecall_dot_v1_dot_tool__service__pb2.ExecuteToolRequest.SerializeToString,
                 response_deserializer=sidecall_dot_v1_dot_tool__service__pb2.ExecuteToolResponse.FromString,
                 _registered_method=True)
+        self.ExecuteToolStream = channel.unary_stream(
+                '/sidecall.v1.ToolService/ExecuteToolStream',
+                request_serializer=sidecall_dot_v1_dot_tool__service__pb2.ExecuteToolStreamRequest.SerializeToString,
+                response_deserializer=sidecall_dot_v1_dot_tool__service__pb2.ExecuteToolStreamResponse.FromString,
+                _registered_method=True)
         self.ExecuteTools = channel.unary_unary(
                 '/sidecall.v1.ToolService/ExecuteTools',
                 request_serializer=sidecall_dot_v1_dot_tool__service__pb2.ExecuteToolsRequest.SerializeToString,
@@ -172,6 +177,14 @@ class ToolServiceServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def ExecuteToolStream(self, request, context):
+        """ExecuteToolStream is ExecuteTool for a caller who wants to hear of a call while it runs:
+        events, and then the result, once, last. It has the same errors.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
     def ExecuteTools(self, request, context):
         """ExecuteTools runs the calls of one assistant turn in parallel, bounded;
         tools marked sequential run in request order. There is one result per call,
@@ -248,6 +261,11 @@ def add_ToolServiceServicer_to_server(servicer, server):
                     servicer.ExecuteTool,
                     request_deserializer=sidecall_dot_v1_dot_tool__service__pb2.ExecuteToolRequest.FromString,
                     response_serializer=sidecall_dot_v1_dot_tool__service__pb2.ExecuteToolResponse.SerializeToString,
+            ),
+            'ExecuteToolStream': grpc.unary_stream_rpc_method_handler(
+                    servicer.ExecuteToolStream,
+                    request_deserializer=sidecall_dot_v1_dot_tool__service__pb2.ExecuteToolStreamRequest.FromString,
+                    response_serializer=sidecall_dot_v1_dot_tool__service__pb2.ExecuteToolStreamResponse.SerializeToString,
             ),
             'ExecuteTools': grpc.unary_unary_rpc_method_handler(
                     servicer.ExecuteTools,
@@ -353,6 +371,33 @@ class ToolService:
             '/sidecall.v1.ToolService/ExecuteTool',
             sidecall_dot_v1_dot_tool__service__pb2.ExecuteToolRequest.SerializeToString,
             sidecall_dot_v1_dot_tool__service__pb2.ExecuteToolResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ExecuteToolStream(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_stream(
+            request,
+            target,
+            '/sidecall.v1.ToolService/ExecuteToolStream',
+            sidecall_dot_v1_dot_tool__service__pb2.ExecuteToolStreamRequest.SerializeToString,
+            sidecall_dot_v1_dot_tool__service__pb2.ExecuteToolStreamResponse.FromString,
             options,
             channel_credentials,
             insecure,

@@ -1,0 +1,222 @@
+package server
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/json"
+	"errors"
+	"sync"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	"github.com/sidecall/sidecall/internal/backend"
+	"github.com/sidecall/sidecall/internal/call"
+	sidecallv1 "github.com/sidecall/sidecall/proto/sidecall/v1"
+)
+
+// streamed receives the request of ExecuteToolStream as that of any call is received, and has it
+// pass by what every call passes by.
+func (g *GRPC) streamed(in *intake, tenant string) grpc.ServerOption {
+	chain := g.unary(in)
+	if tenant != "" {
+		chain = append([]grpc.UnaryServerInterceptor{ofTenant(tenant)}, chain...)
+	}
+	return grpc.ChainStreamInterceptor(func(srv any, stream grpc.ServerStream, info *grpc.StreamServerInfo, next grpc.StreamHandler) error {
+		service, ours := srv.(*Service)
+		if !ours || info.FullMethod != sidecallv1.ToolService_ExecuteToolStream_FullMethodName {
+			return next(srv, stream)
+		}
+		req, ctx := new(sidecallv1.ExecuteToolStreamRequest), stream.Context()
+		wire, ok := grpc.ServerTransportStreamFromContext(ctx).(wireStream)
+		if !ok {
+			return status.Error(codes.Internal, "the stream has no transport")
+		}
+		data, load, err := in.receive(ctx, wire)
+		if err != nil {
+			return err
+		}
+		if load != nil {
+			defer load.Release()
+			ctx = context.WithValue(ctx, loadKey{}, load)
+		}
+		if err := in.decode(data, req); err != nil {
+			return err
+		}
+		_, err = through(chain, ctx, req, &grpc.UnaryServerInfo{Server: srv, FullMethod: info.FullMethod}, func(ctx context.Context, _ any) (any, error) {
+			return nil, service.stream(ctx, req, stream)
+		})
+		return err
+	})
+}
+
+// through runs a handler behind interceptors.
+func through(chain []grpc.UnaryServerInterceptor, ctx context.Context, req any, info *grpc.UnaryServerInfo, handler grpc.UnaryHandler) (any, error) { //nolint:revive // the order of the interceptors' own
+	if len(chain) == 0 {
+		return handler(ctx, req)
+	}
+	return chain[0](ctx, req, info, func(ctx context.Context, req any) (any, error) {
+		return through(chain[1:], ctx, req, info, handler)
+	})
+}
+
+// stream runs a call, tells its caller of it, and sends the result last.
+func (s *Service) stream(ctx context.Context, req *sidecallv1.ExecuteToolStreamRequest, stream grpc.ServerStream) error {
+	l := &listener{asked: s.asked, answers: req.GetAnswers(), events: make(chan *sidecallv1.ExecuteToolStreamResponse, maxEvents), left: ctx.Done()}
+	var sent sync.WaitGroup
+	sent.Go(func() {
+		for event := range l.events {
+			if stream.SendMsg(event) != nil {
+				return // who has left hears nothing
+			}
+		}
+	})
+	res, err := s.execute(ctx, req.GetCall(), l, call.RoundOf(req.GetMcp()))
+	l.close()
+	sent.Wait()
+	if err != nil {
+		return err
+	}
+	return stream.SendMsg(&sidecallv1.ExecuteToolStreamResponse{Event: &sidecallv1.ExecuteToolStreamResponse_Result{Result: res}})
+}
+
+// maxEvents is how many events wait for a caller that reads slowly; maxEventBytes bounds one.
+const (
+	maxEvents     = 64
+	maxEventBytes = 256 << 10
+)
+
+// listener is the caller of a call that runs.
+type listener struct {
+	asked   *questionsAsked
+	answers bool
+	left    <-chan struct{} // closed when the caller has gone
+
+	mu     sync.Mutex
+	over   bool
+	events chan *sidecallv1.ExecuteToolStreamResponse
+}
+
+// tell has an event wait to be sent. Where there are too many the earliest gives way.
+func (l *listener) tell(event *sidecallv1.ExecuteToolStreamResponse) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for !l.over {
+		select {
+		case l.events <- event:
+			return true
+		default:
+		}
+		select {
+		case lost := <-l.events:
+			l.asked.refuse(lost.GetMcp().GetQuestionId(), errors.New("the caller does not read what it is asked"))
+		default:
+		}
+	}
+	return false
+}
+
+// close says that there are no more events.
+func (l *listener) close() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.over = true
+	close(l.events)
+}
+
+// Progressed implements backend.Caller.
+func (l *listener) Progressed(sign backend.Sign) {
+	l.tell(&sidecallv1.ExecuteToolStreamResponse{Event: &sidecallv1.ExecuteToolStreamResponse_Progress{
+		Progress: &sidecallv1.CallProgress{Note: sign.Note, Progress: sign.Done, Total: sign.Total},
+	}})
+}
+
+func message(method string, params json.RawMessage, question string) *sidecallv1.ExecuteToolStreamResponse {
+	return &sidecallv1.ExecuteToolStreamResponse{Event: &sidecallv1.ExecuteToolStreamResponse_Mcp{
+		Mcp: &sidecallv1.McpMessage{Method: method, ParamsJson: string(params), QuestionId: question},
+	}}
+}
+
+// Said implements backend.Caller.
+func (l *listener) Said(method string, params json.RawMessage) {
+	if len(params) <= maxEventBytes {
+		l.tell(message(method, params, ""))
+	}
+}
+
+// Asked implements backend.Caller.
+func (l *listener) Asked(ctx context.Context, method string, params json.RawMessage) (json.RawMessage, error) {
+	switch {
+	case !l.answers:
+		return nil, errors.New("the caller of the tool cannot be asked")
+	case len(params) > maxEventBytes:
+		return nil, errors.New("the question is too large to be handed on")
+	}
+	id, answer, forget := l.asked.open()
+	defer forget()
+	if !l.tell(message(method, params, id)) {
+		return nil, errors.New("the call has ended")
+	}
+	select {
+	case said := <-answer:
+		return said.result, said.err
+	case <-l.left:
+		return nil, errors.New("the caller of the tool has left")
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+}
+
+// questionsAsked are the questions that wait for an answer, by ids that nobody can guess.
+type questionsAsked struct {
+	mu      sync.Mutex
+	waiting map[string]chan said
+}
+
+type said struct {
+	result json.RawMessage
+	err    error
+}
+
+func newAsked() *questionsAsked { return &questionsAsked{waiting: make(map[string]chan said)} }
+
+// open opens a question, which forget ends.
+func (a *questionsAsked) open() (id string, answer <-chan said, forget func()) {
+	id, waits := rand.Text(), make(chan said, 1)
+	a.mu.Lock()
+	a.waiting[id] = waits
+	a.mu.Unlock()
+	return id, waits, func() {
+		a.mu.Lock()
+		delete(a.waiting, id)
+		a.mu.Unlock()
+	}
+}
+
+// answer answers a question; false when nobody waits for that.
+func (a *questionsAsked) answer(id string, with said) bool {
+	a.mu.Lock()
+	waits := a.waiting[id]
+	delete(a.waiting, id)
+	a.mu.Unlock()
+	if waits == nil {
+		return false
+	}
+	waits <- with
+	return true
+}
+
+func (a *questionsAsked) refuse(id string, why error) { a.answer(id, said{err: why}) }
+
+// Answer implements sidecallv1.McpServiceServer.
+func (m *MCP) Answer(_ context.Context, req *sidecallv1.AnswerRequest) (*sidecallv1.AnswerResponse, error) {
+	with := said{result: json.RawMessage(req.GetResultJson())}
+	if req.GetResultJson() == "" {
+		with.err = errors.New("the client refuses: " + req.GetRefusal())
+	}
+	if !m.asked.answer(req.GetQuestionId(), with) {
+		return nil, status.Error(codes.NotFound, "question_id: nobody waits for an answer to that any more")
+	}
+	return &sidecallv1.AnswerResponse{}, nil
+}
