@@ -94,6 +94,8 @@ type question struct {
 	InputRequests json.RawMessage `json:"inputRequests,omitempty"`
 	RequestState  string          `json:"requestState,omitempty"`
 	ResultType    string          `json:"resultType"`
+	// Error is in the place of a question that this client cannot be asked.
+	Error *jsonrpc.Error `json:"error,omitempty"`
 }
 
 // asked is the answer of a round in which the tool has asked for input: the question, with a state
@@ -104,6 +106,9 @@ func (f *face) asked(ctx context.Context, res *sidecallv1.ExecuteToolResponse, o
 		var q question
 		if err := json.Unmarshal([]byte(res.GetInputRequiredJson()), &q); err != nil {
 			return nil, err
+		}
+		if q.Error != nil {
+			return nil, q.Error
 		}
 		at.N, at.Server = at.N+1, q.RequestState
 		if res.GetReplayed() {

@@ -14,9 +14,11 @@ const (
 	// maxChanges is how many notes of one change after another wait: the tool list is
 	// read once for all of them.
 	maxChanges = 64
-	// maxAskedParams bounds the parameters of what waits, in bytes. A ping has none,
-	// and all else that a server may ask is refused.
+	// maxAskedParams bounds the parameters of what waits, in bytes. A ping has none, and
+	// most else that a server may ask is refused. maxQuestion bounds those of what a caller
+	// may be asked.
 	maxAskedParams = 4 << 10
+	maxQuestion    = 256 << 10
 )
 
 // backlog counts what the server has asked and nobody has answered yet.
@@ -42,7 +44,7 @@ func (b *backlog) relisted() { b.changes.Store(0) }
 
 // slimmed is a message of the server without what nobody reads, if that is large.
 func slimmed(r *jsonrpc.Request) *jsonrpc.Request {
-	if len(r.Params) <= maxAskedParams {
+	if len(r.Params) <= maxAskedParams || len(r.Params) <= maxQuestion && (r.Method == methodElicit || r.Method == methodSample) {
 		return r
 	}
 	return &jsonrpc.Request{ID: r.ID, Method: r.Method}

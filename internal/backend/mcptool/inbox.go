@@ -33,6 +33,8 @@ type inbox struct {
 	mu       sync.Mutex
 	waiting  map[jsonrpc.ID]*capture
 	progress map[string]func(backend.Sign)
+	// callers are those of the calls that are under way, nil for one that cannot be told.
+	callers map[*capture]backend.Caller
 }
 
 func newInbox() *inbox {
@@ -42,6 +44,7 @@ func newInbox() *inbox {
 		expired:  make(chan struct{}),
 		waiting:  make(map[jsonrpc.ID]*capture),
 		progress: make(map[string]func(backend.Sign)),
+		callers:  make(map[*capture]backend.Caller),
 	}
 	in.heard()
 	return in
@@ -127,12 +130,41 @@ func (in *inbox) wanted(r *jsonrpc.Request) bool {
 	case "notifications/progress":
 		in.progressed(r.Params)
 		return false
+	case "notifications/message":
+		if caller := in.only(); caller != nil {
+			caller.Said(r.Method, r.Params)
+		}
+		return false
 	case "notifications/tools/list_changed":
 		return in.change()
 	case "notifications/cancelled", "notifications/subscriptions/acknowledged":
 		return true
 	}
 	return false
+}
+
+// underWay notes a call and its caller, until the returned function is called.
+func (in *inbox) underWay(c *capture, caller backend.Caller) (over func()) {
+	in.mu.Lock()
+	defer in.mu.Unlock()
+	in.callers[c] = caller
+	return func() {
+		in.mu.Lock()
+		defer in.mu.Unlock()
+		delete(in.callers, c)
+	}
+}
+
+// only is the caller of the only call that is under way; nil where there is another, since a
+// server does not say of which it speaks, and one caller is to hear nothing of another's.
+func (in *inbox) only() (caller backend.Caller) {
+	in.mu.Lock()
+	defer in.mu.Unlock()
+	if len(in.callers) == 1 {
+		for _, caller = range in.callers {
+		}
+	}
+	return caller
 }
 
 // heard notes a sign of life.

@@ -53,6 +53,7 @@ func (b *Backend) Invoke(ctx context.Context, call backend.Invocation) (backend.
 	defer cancel(nil)
 	defer context.AfterFunc(s.ctx, func() { cancel(errEnded) })()
 	c := &capture{right: call.Right, room: call.Room}
+	defer s.underWay(c, call.Caller)()
 	_, err := s.client.CallTool(c.in(callCtx), params)
 	a := s.done(c)
 	s.describe(ctx, a)

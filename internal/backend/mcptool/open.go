@@ -37,16 +37,18 @@ func (b *Backend) open(ctx context.Context) (*session, []backend.Discovered, err
 	defer cancel()
 	s := newSession()
 	transport := b.transport(s)
-	client := mcp.NewClient(&mcp.Implementation{Name: "sidecall", Version: b.cfg.Version}, &mcp.ClientOptions{
+	options := &mcp.ClientOptions{
 		Logger: b.log,
-		// Nothing of the client's is offered: no roots, sampling, elicitation.
+		// Nothing of the client's is offered but what may be asked: no roots.
 		Capabilities:   &mcp.ClientCapabilities{},
 		MultiRoundTrip: &mcp.MultiRoundTripOptions{Disabled: true},
 		ToolListChangedHandler: func(context.Context, *mcp.ToolListChangedRequest) {
 			s.relisted()
 			notify(s.changed)
 		},
-	})
+	}
+	b.offer(s, options)
+	client := mcp.NewClient(&mcp.Implementation{Name: "sidecall", Version: b.cfg.Version}, options)
 	version := settledProtocol
 	if b.modern {
 		version = newestProtocol

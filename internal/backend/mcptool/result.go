@@ -218,7 +218,7 @@ func read(a answer, call backend.Invocation) (backend.Reply, *tool.Failure) {
 		reply := r.reply(call.MaxBytes)
 		switch kind := r.kind(); {
 		case kind == resultInputRequired && call.Round.Asks():
-			return r.question()
+			return question(map[string]any{"inputRequests": r.InputRequests, "requestState": r.RequestState}, "The tool asks for input before it goes on.")
 		case kind == resultInputRequired:
 			return reply, call.OwnWord(inputRequired())
 		case kind != resultComplete:
@@ -228,6 +228,9 @@ func read(a answer, call backend.Invocation) (backend.Reply, *tool.Failure) {
 		}
 		return reply, nil
 	case refused:
+		if a.rpc.Code == codeMissingCapability && call.Round != nil {
+			return question(map[string]any{"error": a.rpc}, "The tool needs what this client cannot do.")
+		}
 		return backend.Reply{}, rpcFailure(a.rpc, &call)
 	case tooLarge:
 		return backend.Reply{Size: a.size}, unreadable(tool.Definite,
@@ -245,16 +248,15 @@ func read(a answer, call backend.Invocation) (backend.Reply, *tool.Failure) {
 	}
 }
 
-// maxQuestion bounds what a tool asks for, in bytes.
-const maxQuestion = 256 << 10
+// codeMissingCapability is the error of a server that needs what the client has not declared.
+const codeMissingCapability = -32021
 
-// question is the reply of a tool that asks for input.
-func (r toolResult) question() (backend.Reply, *tool.Failure) {
-	asked, err := json.Marshal(map[string]any{"inputRequests": r.InputRequests, "requestState": r.RequestState})
+// question is the reply of a tool that asks for input, or would have to.
+func question(asks map[string]any, says string) (backend.Reply, *tool.Failure) {
+	asked, err := json.Marshal(asks)
 	if err != nil || len(asked) > maxQuestion {
 		return backend.Reply{}, unreadable(tool.Definite, fmt.Sprintf("the tool asks for input by more than %d bytes, or by what cannot be read", maxQuestion), err)
 	}
-	const says = "The tool asks for input before it goes on."
 	return backend.Reply{Text: []byte(says), Size: int64(len(says)), InputRequired: asked}, nil
 }
 
