@@ -31,7 +31,7 @@ func buildMCP(b blueprint) (built, error) {
 	made, err := mcptool.New(mcptool.Config{
 		Name: b.name, Command: config.RevealList(cfg.Command), Dir: cmp.Or(cfg.Dir.Reveal(), b.dir), Env: cfg.Env.List(os.LookupEnv), User: user,
 		URL: cfg.URL.Reveal(), Headers: config.RevealMap(cfg.Headers), HTTPClient: mcpClient(cfg.AllowPrivate),
-		MaxMessage: 2 * b.maxOutput, Logger: b.logger, Version: b.version, Protocol: cfg.Protocol, Asks: cfg.Asks,
+		MaxMessage: 2 * b.maxOutput, Logger: b.logger, Version: b.version, Protocol: cfg.Protocol, HandsOn: cfg.HandsOn,
 		Timing: mcptool.Timing{Connect: cfg.ConnectTimeout},
 	})
 	if err != nil {

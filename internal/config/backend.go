@@ -83,7 +83,7 @@ type MCPBackend struct {
 	AllowPrivate     bool              `yaml:"allow_private" with:"url" doc:"Allow loopback and private addresses for the URL."`
 	ConnectTimeout   time.Duration     `yaml:"connect_timeout" doc:"Time to start or connect, handshake included." default:"60s" min:"1ms" max:"1h"`
 	Protocol         string            `yaml:"protocol" doc:"The revision of MCP that is asked for first; a server that refuses it is asked for the other. With the later one its tools may ask for input, and a client that can is asked (see mcp.md)." enum:"2025-11-25|2026-07-28" default:"2025-11-25"`
-	Asks             []string          `yaml:"asks" doc:"What the server may ask of the client of a call, of an MCP client that can answer (see mcp.md)." enum:"elicitation|sampling"`
+	HandsOn          []string          `yaml:"hands_on" doc:"What of the server reaches the client of a call while it runs, where that is an MCP client that can take it: its questions, its log messages. See mcp.md." enum:"elicitation|sampling|logging"`
 	TrustAnnotations bool              `yaml:"trust_annotations" doc:"Take effects from the server's own annotations (readOnlyHint, idempotentHint) where effects says nothing."`
 }
 

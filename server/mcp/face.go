@@ -52,7 +52,8 @@ func capabilities(servers bool) *sdk.ServerCapabilities {
 		Experimental: map[string]any{identity.Extension: map[string]any{"version": 1}},
 	}
 	if servers {
-		c.Resources, c.Prompts, c.Completions = new(sdk.ResourceCapabilities), new(sdk.PromptCapabilities), new(sdk.CompletionCapabilities)
+		c.Resources, c.Prompts, c.Completions = &sdk.ResourceCapabilities{Subscribe: true, ListChanged: true}, &sdk.PromptCapabilities{ListChanged: true}, new(sdk.CompletionCapabilities)
+		c.Logging = new(sdk.LoggingCapabilities)
 	}
 	return c
 }
@@ -72,6 +73,9 @@ func (f *face) receive(next sdk.MethodHandler) sdk.MethodHandler {
 		if result := forwarded[method]; result != nil && f.servers {
 			return f.forward(ctx, method, req, result())
 		}
+		if method == "initialize" && f.servers {
+			defer func() { f.heard(f.logAt(ctx, next, req.GetSession())) }()
+		}
 		switch params := req.GetParams().(type) {
 		case *sdk.ListToolsParams:
 			if err := f.look(ctx); err != nil {
@@ -89,6 +93,16 @@ func (f *face) receive(next sdk.MethodHandler) sdk.MethodHandler {
 		}
 		return next(ctx, method, req)
 	}
+}
+
+// logAt has a session told of log messages before its client says which it wants.
+func (f *face) logAt(ctx context.Context, next sdk.MethodHandler, session sdk.Session) error {
+	own, ok := session.(*sdk.ServerSession)
+	if !ok {
+		return nil
+	}
+	_, err := next(ctx, "logging/setLevel", &sdk.ServerRequest[*sdk.SetLoggingLevelParams]{Session: own, Params: &sdk.SetLoggingLevelParams{Level: "info"}})
+	return err
 }
 
 func (f *face) has(name string) bool {

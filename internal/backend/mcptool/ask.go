@@ -18,22 +18,51 @@ const (
 // errNobodyToAsk is what a server is told that asks for something and gets nothing.
 var errNobodyToAsk = errors.New("there is no one caller here who can be asked: none is, or there are several calls under way")
 
-// offer has the server told that it may ask for what the config says.
-func (b *Backend) offer(s *session, options *mcp.ClientOptions) {
-	if slices.Contains(b.cfg.Asks, "elicitation") {
-		options.ElicitationHandler = func(ctx context.Context, req *mcp.ElicitRequest) (*mcp.ElicitResult, error) {
-			return askCaller[mcp.ElicitResult](ctx, s, methodElicit, req.Params)
-		}
+// offers are the capabilities by which a server is told that it may ask.
+func (b *Backend) offers() *mcp.ClientCapabilities {
+	c := new(mcp.ClientCapabilities) // no roots
+	if slices.Contains(b.cfg.HandsOn, "elicitation") {
+		c.Elicitation = new(mcp.ElicitationCapabilities)
 	}
-	if slices.Contains(b.cfg.Asks, "sampling") {
-		options.CreateMessageWithToolsHandler = func(ctx context.Context, req *mcp.CreateMessageWithToolsRequest) (*mcp.CreateMessageWithToolsResult, error) { //nolint:staticcheck // it works as long as servers have it
-			return askCaller[mcp.CreateMessageWithToolsResult](ctx, s, methodSample, req.Params)
+	if slices.Contains(b.cfg.HandsOn, "sampling") {
+		c.Sampling = new(mcp.SamplingCapabilities) //nolint:staticcheck // it works as long as servers have it
+	}
+	return c
+}
+
+// hearLog has the server told to send its log messages, where they are wanted.
+func (b *Backend) hearLog(ctx context.Context, s *session) {
+	said := s.client.InitializeResult()
+	if !slices.Contains(b.cfg.HandsOn, "logging") || s.modern() || said == nil || said.Capabilities == nil || said.Capabilities.Logging == nil {
+		return
+	}
+	if err := s.client.SetLoggingLevel(ctx, &mcp.SetLoggingLevelParams{Level: "info"}); err != nil { //nolint:staticcheck // it works as long as servers have it
+		b.log.Warn("the server does not send its log messages", "error", err)
+	}
+}
+
+// questioned hands what a server asks for on to the caller, as it came: the SDK's own handlers look
+// at a question before it is asked, and refuse some that clients understand.
+func questioned(s *session) mcp.Middleware {
+	return func(next mcp.MethodHandler) mcp.MethodHandler {
+		return func(ctx context.Context, method string, req mcp.Request) (mcp.Result, error) {
+			switch method {
+			case methodElicit:
+				return askCaller[mcp.ElicitResult](ctx, s, method, req.GetParams())
+			case methodSample:
+				return askCaller[mcp.CreateMessageWithToolsResult](ctx, s, method, req.GetParams())
+			default:
+				return next(ctx, method, req)
+			}
 		}
 	}
 }
 
 // askCaller asks the caller of the call that is under way.
-func askCaller[R any](ctx context.Context, s *session, method string, params any) (*R, error) {
+func askCaller[T any, R interface {
+	*T
+	mcp.Result
+}](ctx context.Context, s *session, method string, params mcp.Params) (mcp.Result, error) {
 	caller := s.only()
 	if caller == nil {
 		return nil, errNobodyToAsk
@@ -46,6 +75,6 @@ func askCaller[R any](ctx context.Context, s *session, method string, params any
 	if err != nil {
 		return nil, err
 	}
-	result := new(R)
+	result := R(new(T))
 	return result, json.Unmarshal(answer, result)
 }

@@ -93,9 +93,9 @@ type Config struct {
 	// Protocol is the revision that is asked for first; empty means the settled one.
 	Protocol string
 
-	// Asks are what the server may ask of its client: elicitation, sampling. Whoever makes the
-	// only call that is under way is asked.
-	Asks []string
+	// HandsOn is what of the server reaches the caller of the only call that is under way:
+	// elicitation, sampling, logging.
+	HandsOn []string
 
 	// MaxMessage is the most bytes of one message of the server that are
 	// read; 0 means 32 MiB. A larger result is INVALID_OUTPUT.

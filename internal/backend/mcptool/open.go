@@ -39,16 +39,17 @@ func (b *Backend) open(ctx context.Context) (*session, []backend.Discovered, err
 	transport := b.transport(s)
 	options := &mcp.ClientOptions{
 		Logger: b.log,
-		// Nothing of the client's is offered but what may be asked: no roots.
-		Capabilities:   &mcp.ClientCapabilities{},
+		Capabilities:   b.offers(),
 		MultiRoundTrip: &mcp.MultiRoundTripOptions{Disabled: true},
 		ToolListChangedHandler: func(context.Context, *mcp.ToolListChangedRequest) {
 			s.relisted()
 			notify(s.changed)
 		},
 	}
-	b.offer(s, options)
 	client := mcp.NewClient(&mcp.Implementation{Name: "sidecall", Version: b.cfg.Version}, options)
+	if len(b.cfg.HandsOn) > 0 {
+		client.AddReceivingMiddleware(questioned(s))
+	}
 	version := settledProtocol
 	if b.modern {
 		version = newestProtocol
@@ -70,6 +71,7 @@ func (b *Backend) open(ctx context.Context) (*session, []backend.Discovered, err
 		defer b.background(s.end)
 		return nil, nil, openError(ctx, s, fmt.Errorf("listing the tools: %w", err))
 	}
+	b.hearLog(ctx, s)
 	s.since = time.Now()
 	return s, tools, nil
 }
