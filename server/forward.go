@@ -29,6 +29,8 @@ type MCP struct {
 	// bytes is what answers take room of; nil is without a bound.
 	bytes *limit.Bytes
 	asked *questionsAsked
+	// following has a place for each who follows.
+	following chan struct{}
 }
 
 // Forward hands a request on.

@@ -10,25 +10,34 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/proto"
 
 	"github.com/sidecall/sidecall/internal/backend"
 	"github.com/sidecall/sidecall/internal/call"
 	sidecallv1 "github.com/sidecall/sidecall/proto/sidecall/v1"
 )
 
-// streamed receives the request of ExecuteToolStream as that of any call is received, and has it
-// pass by what every call passes by.
+// streamed receives the requests that are answered by a stream as those of any call are received,
+// and has them pass by what every call passes by.
 func (g *GRPC) streamed(in *intake, tenant string) grpc.ServerOption {
 	chain := g.unary(in)
 	if tenant != "" {
 		chain = append([]grpc.UnaryServerInterceptor{ofTenant(tenant)}, chain...)
 	}
 	return grpc.ChainStreamInterceptor(func(srv any, stream grpc.ServerStream, info *grpc.StreamServerInfo, next grpc.StreamHandler) error {
-		service, ours := srv.(*Service)
-		if !ours || info.FullMethod != sidecallv1.ToolService_ExecuteToolStream_FullMethodName {
+		var req proto.Message
+		var answer func(ctx context.Context) error
+		switch service := srv.(type) {
+		case *Service:
+			call := new(sidecallv1.ExecuteToolStreamRequest)
+			req, answer = call, func(ctx context.Context) error { return service.stream(ctx, call, stream) }
+		case *MCP:
+			follow := new(sidecallv1.FollowRequest)
+			req, answer = follow, func(ctx context.Context) error { return service.follow(ctx, follow, stream) }
+		default:
 			return next(srv, stream)
 		}
-		req, ctx := new(sidecallv1.ExecuteToolStreamRequest), stream.Context()
+		ctx := stream.Context()
 		wire, ok := grpc.ServerTransportStreamFromContext(ctx).(wireStream)
 		if !ok {
 			return status.Error(codes.Internal, "the stream has no transport")
@@ -45,7 +54,7 @@ func (g *GRPC) streamed(in *intake, tenant string) grpc.ServerOption {
 			return err
 		}
 		_, err = through(chain, ctx, req, &grpc.UnaryServerInfo{Server: srv, FullMethod: info.FullMethod}, func(ctx context.Context, _ any) (any, error) {
-			return nil, service.stream(ctx, req, stream)
+			return nil, answer(ctx)
 		})
 		return err
 	})

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"context"
 	"crypto/rand"
 	"fmt"
 	"log/slog"
@@ -83,10 +82,8 @@ func serveMCP(cmd *cobra.Command, client *sidecall.Client, profile string, logge
 		// A process has one client, and nobody else knows the name.
 		Scope: "mcp-stdio/" + rand.Text(),
 	})
-	ctx, cancel := context.WithCancel(cmd.Context())
-	defer cancel()
-	go front.Follow(ctx)
-	if err := front.Run(ctx, &sdk.StdioTransport{}, profile); err != nil {
+	defer front.Close()
+	if err := front.Run(cmd.Context(), &sdk.StdioTransport{}, profile); err != nil {
 		return fail(exitUnavailable, fmt.Errorf("the MCP client: %w", err))
 	}
 	return nil

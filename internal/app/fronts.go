@@ -80,7 +80,6 @@ func (f *fronts) serve(on *listeners) {
 	if f.mcp != nil {
 		f.serving.Go(func() { f.ended(f.agents[offerOf(f.mcp.profiles)].Serve(f.mcp.inside)) })
 		f.serving.Go(func() { f.ended(f.mcp.server.Serve(on.http)) })
-		f.serving.Go(f.mcp.follow)
 	}
 	if on.admin != nil {
 		f.serving.Go(func() { f.ended(f.admin.Serve(on.admin)) })

@@ -53,13 +53,6 @@ func newMCPFront(p *parts, version string, bytes *limit.Bytes) *mcpFront {
 // maxInside bounds a response within the process, which is bounded by itself.
 const maxInside = 1 << 30
 
-// follow tells clients of changes until the front stops.
-func (f *mcpFront) follow() {
-	ctx, cancel := context.WithCancel(context.Background())
-	f.server.RegisterOnShutdown(cancel)
-	f.front.Follow(ctx)
-}
-
 // stop ends it. What is under way has until ctx ends.
 func (f *mcpFront) stop(ctx context.Context) error {
 	if f == nil {

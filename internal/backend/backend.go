@@ -204,6 +204,10 @@ type Relay interface {
 	// Forward makes one request that has no effect, by its method and parameters in MCP, and
 	// returns the result as it came. An error that is the server's own is a *Refusal.
 	Forward(ctx context.Context, method string, params json.RawMessage, room Room) (result json.RawMessage, err error)
+
+	// Listen has hear told of the notifications of its server that are for everybody, until stop
+	// is called. It is called from any goroutine, and must not wait.
+	Listen(hear func(method string, params json.RawMessage)) (stop func())
 }
 
 // Refusal is an error of a server in the place of a result, as JSON-RPC has it.

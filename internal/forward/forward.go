@@ -49,6 +49,19 @@ func Of(routes []*catalog.Route) Servers {
 	return all
 }
 
+// Listen has hear told of what the servers say to everybody, until stop is called.
+func (s Servers) Listen(hear func(method string, params json.RawMessage)) (stop func()) {
+	stops := make([]func(), 0, len(s))
+	for _, server := range s {
+		stops = append(stops, server.Relay.Listen(hear))
+	}
+	return func() {
+		for _, stop := range stops {
+			stop()
+		}
+	}
+}
+
 // lists are the methods that list something: under which key, and which member is the name that
 // is the same for no two of them.
 var lists = map[string]struct{ key, name string }{

@@ -49,7 +49,7 @@ func (f *face) call(ctx context.Context, req *sdk.CallToolRequest) (*sdk.CallToo
 	case res.GetInputRequiredJson() != "":
 		return f.asked(ctx, res, of, at)
 	case res.GetHold() != nil && mayAsk(req.Session, again):
-		return f.ask(res, req.Params, in, at), nil
+		return waiting(res, req.Params, in, at), nil
 	}
 	return rendered(res), nil
 }
@@ -120,9 +120,9 @@ func mayAsk(session *sdk.ServerSession, again bool) bool {
 // shownArguments bounds the arguments that a user is shown, in bytes.
 const shownArguments = 2000
 
-// ask has the client tell its user that a person has to allow the call, and send it again. The
+// waiting has the client tell its user that a person has to allow the call, and send it again. The
 // user's own yes allows nothing: that is said to the sidecar.
-func (f *face) ask(res *sidecallv1.ExecuteToolResponse, params *sdk.CallToolParamsRaw, of named, at round) *sdk.CallToolResult {
+func waiting(res *sidecallv1.ExecuteToolResponse, params *sdk.CallToolParamsRaw, of named, at round) *sdk.CallToolResult {
 	hold := res.GetHold()
 	message := fmt.Sprintf("%s is held until a person allows it: %s. Nothing was sent. Its arguments: %s.",
 		params.Name, hold.GetReason(), shortened(string(params.Arguments), shownArguments))

@@ -36,12 +36,16 @@ func newFace(ctx context.Context, options *Options, profile string) (*face, erro
 		return nil, err
 	}
 	f := &face{options: options, profile: profile, servers: servers, listed: map[string]*sidecallv1.Tool{}}
-	f.server = sdk.NewServer(&sdk.Implementation{Name: "sidecall", Title: "Sidecall", Version: options.Version}, &sdk.ServerOptions{
+	serves := &sdk.ServerOptions{
 		Instructions: taught.GetText(),
 		Logger:       options.Log,
 		Capabilities: capabilities(servers),
 		SetCacheable: func(_ context.Context, _ sdk.Request, c *sdk.Cacheable) { c.CacheScope = private },
-	})
+	}
+	if servers {
+		serves.SubscribeHandler, serves.UnsubscribeHandler = f.subscribe, f.unsubscribe
+	}
+	f.server = sdk.NewServer(&sdk.Implementation{Name: "sidecall", Title: "Sidecall", Version: options.Version}, serves)
 	f.server.AddReceivingMiddleware(f.receive)
 	return f, f.look(ctx)
 }

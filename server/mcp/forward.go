@@ -32,9 +32,9 @@ func hasServers(ctx context.Context, options *Options, profile string) (bool, er
 	return err == nil, err
 }
 
-// forward hands a request on.
-func (f *face) forward(ctx context.Context, method string, req sdk.Request, result sdk.Result) (sdk.Result, error) {
-	encoded, err := json.Marshal(req.GetParams())
+// ask has the servers behind the sidecar answer a request.
+func (f *face) ask(ctx context.Context, method string, params sdk.Params) (json.RawMessage, error) {
+	encoded, err := json.Marshal(params)
 	if err != nil {
 		return nil, err
 	}
@@ -49,7 +49,21 @@ func (f *face) forward(ctx context.Context, method string, req sdk.Request, resu
 		}
 		return nil, refused
 	}
-	raw := json.RawMessage(res.GetResultJson())
+	return json.RawMessage(res.GetResultJson()), nil
+}
+
+// hand hands a request on whose result says nothing.
+func (f *face) hand(ctx context.Context, method string, params sdk.Params) error {
+	_, err := f.ask(ctx, method, params)
+	return err
+}
+
+// forward hands a request on.
+func (f *face) forward(ctx context.Context, method string, req sdk.Request, result sdk.Result) (sdk.Result, error) {
+	raw, err := f.ask(ctx, method, req.GetParams())
+	if err != nil {
+		return nil, err
+	}
 	if session, ok := req.GetSession().(*sdk.ServerSession); ok && isStateless(session) {
 		raw = complete(raw)
 	}

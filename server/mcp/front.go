@@ -16,6 +16,8 @@ import (
 	"time"
 
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
 
 	"github.com/sidecall/sidecall/internal/limit"
 	sidecallv1 "github.com/sidecall/sidecall/proto/sidecall/v1"
@@ -45,8 +47,8 @@ const (
 	maxSessions = 1000
 	// sessionIdle is how long one is kept of which nothing is heard.
 	sessionIdle = 30 * time.Minute
-	// lookAgain is how often the tools are looked at for the sessions that want to know.
-	lookAgain = 2 * time.Second
+	// followAgain is how long it takes until a sidecar that ended is followed again.
+	followAgain = time.Second
 )
 
 // Front serves the tools of a sidecar.
@@ -55,16 +57,22 @@ type Front struct {
 	// With sessions, and the revision that has none.
 	stateful, stateless http.Handler
 
+	// life ends, by end, what follows the sidecar.
+	life      context.Context //nolint:containedctx // the front's, not a request's
+	end       context.CancelFunc
+	following sync.WaitGroup
+
 	mu    sync.Mutex
 	faces map[string]*face // by profile
 }
 
-// New returns a front that serves nobody yet.
+// New returns a front that serves nobody yet. Whoever has one closes it.
 func New(options Options) *Front {
 	if options.Log == nil {
 		options.Log = slog.New(slog.DiscardHandler)
 	}
 	f := &Front{options: options, faces: map[string]*face{}}
+	f.life, f.end = context.WithCancel(context.Background())
 	of := func(req *http.Request) *sdk.Server {
 		if face, err := f.face(req.Context(), req.PathValue("profile")); err == nil {
 			return face.server
@@ -128,29 +136,10 @@ func (f *Front) Run(ctx context.Context, transport sdk.Transport, profile string
 	return nil
 }
 
-// Follow tells sessions when their tools change, until ctx ends.
-func (f *Front) Follow(ctx context.Context) {
-	every := time.NewTicker(lookAgain)
-	defer every.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-every.C:
-		}
-		for _, face := range f.all() {
-			if face.sessions() == 0 {
-				continue
-			}
-			if err := face.look(ctx); err != nil && ctx.Err() == nil {
-				f.options.Log.Debug("mcp: the tools cannot be listed", "error", err)
-			}
-		}
-	}
-}
-
-// Close ends all sessions.
+// Close ends all sessions, and what the front does by itself.
 func (f *Front) Close() {
+	f.end()
+	f.following.Wait()
 	for _, face := range f.all() {
 		for session := range face.server.Sessions() {
 			if err := session.Close(); err != nil {
@@ -187,6 +176,10 @@ func (f *Front) face(ctx context.Context, profile string) (*face, error) {
 	if other := f.faces[profile]; other != nil {
 		return other, nil
 	}
+	if f.life.Err() != nil {
+		return nil, status.Error(codes.Unavailable, "the front is closed")
+	}
 	f.faces[profile] = made
+	f.following.Go(func() { made.follow(f.life) })
 	return made, nil
 }

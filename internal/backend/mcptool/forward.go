@@ -20,6 +20,14 @@ var forwarded = map[string]func(ctx context.Context, s *session, params json.Raw
 	"prompts/list":             sends((*mcp.ClientSession).ListPrompts),
 	"prompts/get":              sends((*mcp.ClientSession).GetPrompt),
 	"completion/complete":      sends((*mcp.ClientSession).Complete),
+	methodSubscribe:            sends(withoutResult((*mcp.ClientSession).Subscribe)),
+	methodUnsubscribe:          sends(withoutResult((*mcp.ClientSession).Unsubscribe)),
+}
+
+func withoutResult[P any](method func(*mcp.ClientSession, context.Context, P) error) func(*mcp.ClientSession, context.Context, P) (struct{}, error) {
+	return func(s *mcp.ClientSession, ctx context.Context, params P) (struct{}, error) {
+		return struct{}{}, method(s, ctx, params)
+	}
 }
 
 // sends is a method of the SDK for parameters that are JSON. Its result is the one that the
@@ -58,6 +66,10 @@ func (b *Backend) Forward(ctx context.Context, method string, params json.RawMes
 	c := &capture{room: room}
 	err := send(c.in(ctx), s, params)
 	switch a := s.done(c); {
+	case a.outcome == unanswered && err == nil: // the SDK has it from elsewhere
+		return json.RawMessage(`{}`), b.listening.noted(method, params)
+	case a.outcome == resulted && (method == methodSubscribe || method == methodUnsubscribe):
+		return a.result, b.listening.noted(method, params)
 	case a.outcome == resulted:
 		return a.result, nil
 	case a.outcome == refused:

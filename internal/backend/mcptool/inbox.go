@@ -33,6 +33,8 @@ type inbox struct {
 	mu       sync.Mutex
 	waiting  map[jsonrpc.ID]*capture
 	progress map[string]func(backend.Sign)
+	// hear is told of what is for everybody; nil of an inbox that nobody listens at.
+	hear func(method string, params json.RawMessage)
 	// callers are those of the calls that are under way, nil for one that cannot be told.
 	callers map[*capture]backend.Caller
 }
@@ -133,6 +135,11 @@ func (in *inbox) wanted(r *jsonrpc.Request) bool {
 	case "notifications/message":
 		if caller := in.only(); caller != nil {
 			caller.Said(r.Method, r.Params)
+		}
+		return false
+	case methodUpdated, "notifications/resources/list_changed", "notifications/prompts/list_changed":
+		if in.hear != nil {
+			in.hear(r.Method, r.Params)
 		}
 		return false
 	case "notifications/tools/list_changed":

@@ -165,6 +165,10 @@ type Backend struct {
 	// attempts numbers progress tokens.
 	attempts atomic.Int64
 
+	// listening are those who hear what is for everybody, and subscribed what their server is to
+	// tell them of.
+	listening listeners
+
 	// closing ends Run and everything it started.
 	closing context.Context
 	close   context.CancelFunc

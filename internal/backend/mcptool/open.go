@@ -36,9 +36,10 @@ func (b *Backend) open(ctx context.Context) (*session, []backend.Discovered, err
 		fmt.Errorf("the server did not answer the handshake within %s", b.timing.Connect))
 	defer cancel()
 	s := newSession()
+	s.hear = b.listening.tell
 	transport := b.transport(s)
 	options := &mcp.ClientOptions{
-		Logger: b.log,
+		Logger:         b.log,
 		Capabilities:   b.offers(),
 		MultiRoundTrip: &mcp.MultiRoundTripOptions{Disabled: true},
 		ToolListChangedHandler: func(context.Context, *mcp.ToolListChangedRequest) {
@@ -72,6 +73,7 @@ func (b *Backend) open(ctx context.Context) (*session, []backend.Discovered, err
 		return nil, nil, openError(ctx, s, fmt.Errorf("listing the tools: %w", err))
 	}
 	b.hearLog(ctx, s)
+	b.subscribeAgain(ctx, s)
 	s.since = time.Now()
 	return s, tools, nil
 }

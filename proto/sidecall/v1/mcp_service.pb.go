@@ -241,6 +241,107 @@ func (*AnswerResponse) Descriptor() ([]byte, []int) {
 	return file_sidecall_v1_mcp_service_proto_rawDescGZIP(), []int{3}
 }
 
+// FollowRequest says of which profile to hear.
+type FollowRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Empty means default_profile.
+	Profile       string `protobuf:"bytes,1,opt,name=profile,proto3" json:"profile,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *FollowRequest) Reset() {
+	*x = FollowRequest{}
+	mi := &file_sidecall_v1_mcp_service_proto_msgTypes[4]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *FollowRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*FollowRequest) ProtoMessage() {}
+
+func (x *FollowRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_sidecall_v1_mcp_service_proto_msgTypes[4]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use FollowRequest.ProtoReflect.Descriptor instead.
+func (*FollowRequest) Descriptor() ([]byte, []int) {
+	return file_sidecall_v1_mcp_service_proto_rawDescGZIP(), []int{4}
+}
+
+func (x *FollowRequest) GetProfile() string {
+	if x != nil {
+		return x.Profile
+	}
+	return ""
+}
+
+// FollowResponse is a notification of MCP.
+type FollowResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// As in MCP.
+	Method string `protobuf:"bytes,1,opt,name=method,proto3" json:"method,omitempty"`
+	// The parameters as JSON, an object; empty for none.
+	ParamsJson    string `protobuf:"bytes,2,opt,name=params_json,json=paramsJson,proto3" json:"params_json,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *FollowResponse) Reset() {
+	*x = FollowResponse{}
+	mi := &file_sidecall_v1_mcp_service_proto_msgTypes[5]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *FollowResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*FollowResponse) ProtoMessage() {}
+
+func (x *FollowResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_sidecall_v1_mcp_service_proto_msgTypes[5]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use FollowResponse.ProtoReflect.Descriptor instead.
+func (*FollowResponse) Descriptor() ([]byte, []int) {
+	return file_sidecall_v1_mcp_service_proto_rawDescGZIP(), []int{5}
+}
+
+func (x *FollowResponse) GetMethod() string {
+	if x != nil {
+		return x.Method
+	}
+	return ""
+}
+
+func (x *FollowResponse) GetParamsJson() string {
+	if x != nil {
+		return x.ParamsJson
+	}
+	return ""
+}
+
 var File_sidecall_v1_mcp_service_proto protoreflect.FileDescriptor
 
 const file_sidecall_v1_mcp_service_proto_rawDesc = "" +
@@ -262,10 +363,17 @@ const file_sidecall_v1_mcp_service_proto_rawDesc = "" +
 	"\vresult_json\x18\x02 \x01(\tR\n" +
 	"resultJson\x12\x18\n" +
 	"\arefusal\x18\x03 \x01(\tR\arefusal\"\x10\n" +
-	"\x0eAnswerResponse2\x95\x01\n" +
+	"\x0eAnswerResponse\")\n" +
+	"\rFollowRequest\x12\x18\n" +
+	"\aprofile\x18\x01 \x01(\tR\aprofile\"I\n" +
+	"\x0eFollowResponse\x12\x16\n" +
+	"\x06method\x18\x01 \x01(\tR\x06method\x12\x1f\n" +
+	"\vparams_json\x18\x02 \x01(\tR\n" +
+	"paramsJson2\xda\x01\n" +
 	"\n" +
 	"McpService\x12D\n" +
-	"\aForward\x12\x1b.sidecall.v1.ForwardRequest\x1a\x1c.sidecall.v1.ForwardResponse\x12A\n" +
+	"\aForward\x12\x1b.sidecall.v1.ForwardRequest\x1a\x1c.sidecall.v1.ForwardResponse\x12C\n" +
+	"\x06Follow\x12\x1a.sidecall.v1.FollowRequest\x1a\x1b.sidecall.v1.FollowResponse0\x01\x12A\n" +
 	"\x06Answer\x12\x1a.sidecall.v1.AnswerRequest\x1a\x1b.sidecall.v1.AnswerResponseB;Z9github.com/sidecall/sidecall/proto/sidecall/v1;sidecallv1b\x06proto3"
 
 var (
@@ -280,20 +388,24 @@ func file_sidecall_v1_mcp_service_proto_rawDescGZIP() []byte {
 	return file_sidecall_v1_mcp_service_proto_rawDescData
 }
 
-var file_sidecall_v1_mcp_service_proto_msgTypes = make([]protoimpl.MessageInfo, 4)
+var file_sidecall_v1_mcp_service_proto_msgTypes = make([]protoimpl.MessageInfo, 6)
 var file_sidecall_v1_mcp_service_proto_goTypes = []any{
 	(*ForwardRequest)(nil),  // 0: sidecall.v1.ForwardRequest
 	(*ForwardResponse)(nil), // 1: sidecall.v1.ForwardResponse
 	(*AnswerRequest)(nil),   // 2: sidecall.v1.AnswerRequest
 	(*AnswerResponse)(nil),  // 3: sidecall.v1.AnswerResponse
+	(*FollowRequest)(nil),   // 4: sidecall.v1.FollowRequest
+	(*FollowResponse)(nil),  // 5: sidecall.v1.FollowResponse
 }
 var file_sidecall_v1_mcp_service_proto_depIdxs = []int32{
 	0, // 0: sidecall.v1.McpService.Forward:input_type -> sidecall.v1.ForwardRequest
-	2, // 1: sidecall.v1.McpService.Answer:input_type -> sidecall.v1.AnswerRequest
-	1, // 2: sidecall.v1.McpService.Forward:output_type -> sidecall.v1.ForwardResponse
-	3, // 3: sidecall.v1.McpService.Answer:output_type -> sidecall.v1.AnswerResponse
-	2, // [2:4] is the sub-list for method output_type
-	0, // [0:2] is the sub-list for method input_type
+	4, // 1: sidecall.v1.McpService.Follow:input_type -> sidecall.v1.FollowRequest
+	2, // 2: sidecall.v1.McpService.Answer:input_type -> sidecall.v1.AnswerRequest
+	1, // 3: sidecall.v1.McpService.Forward:output_type -> sidecall.v1.ForwardResponse
+	5, // 4: sidecall.v1.McpService.Follow:output_type -> sidecall.v1.FollowResponse
+	3, // 5: sidecall.v1.McpService.Answer:output_type -> sidecall.v1.AnswerResponse
+	3, // [3:6] is the sub-list for method output_type
+	0, // [0:3] is the sub-list for method input_type
 	0, // [0:0] is the sub-list for extension type_name
 	0, // [0:0] is the sub-list for extension extendee
 	0, // [0:0] is the sub-list for field type_name
@@ -310,7 +422,7 @@ func file_sidecall_v1_mcp_service_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_sidecall_v1_mcp_service_proto_rawDesc), len(file_sidecall_v1_mcp_service_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   4,
+			NumMessages:   6,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -20,6 +20,7 @@ const _ = grpc.SupportPackageIsVersion9
 
 const (
 	McpService_Forward_FullMethodName = "/sidecall.v1.McpService/Forward"
+	McpService_Follow_FullMethodName  = "/sidecall.v1.McpService/Follow"
 	McpService_Answer_FullMethodName  = "/sidecall.v1.McpService/Answer"
 )
 
@@ -31,12 +32,18 @@ const (
 // sidecar have beside tools. A client sees those of which its profile may call some tool.
 type McpServiceClient interface {
 	// Forward makes one request that has no effect: resources/list, resources/templates/list,
-	// resources/read, prompts/list, prompts/get or completion/complete. A list is that of all
+	// resources/read, prompts/list, prompts/get, completion/complete, resources/subscribe or
+	// resources/unsubscribe. A list is that of all
 	// servers, without pages, prompts with the prefix of their backend; anything else is
 	// answered by the first server that has it. UNIMPLEMENTED when the profile has no MCP
 	// server, INVALID_ARGUMENT when there is no such profile, UNAVAILABLE when a server does not
 	// answer.
 	Forward(ctx context.Context, in *ForwardRequest, opts ...grpc.CallOption) (*ForwardResponse, error)
+	// Follow tells what changes, until its caller leaves: notifications/tools/list_changed,
+	// notifications/prompts/list_changed, notifications/resources/list_changed, and of what was
+	// subscribed to notifications/resources/updated. Of several alike one may be told.
+	// RESOURCE_EXHAUSTED when too many follow.
+	Follow(ctx context.Context, in *FollowRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[FollowResponse], error)
 	// Answer answers a question that ToolService.ExecuteToolStream has asked. NOT_FOUND when
 	// nobody waits for it any more.
 	Answer(ctx context.Context, in *AnswerRequest, opts ...grpc.CallOption) (*AnswerResponse, error)
@@ -60,6 +67,25 @@ func (c *mcpServiceClient) Forward(ctx context.Context, in *ForwardRequest, opts
 	return out, nil
 }
 
+func (c *mcpServiceClient) Follow(ctx context.Context, in *FollowRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[FollowResponse], error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	stream, err := c.cc.NewStream(ctx, &McpService_ServiceDesc.Streams[0], McpService_Follow_FullMethodName, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	x := &grpc.GenericClientStream[FollowRequest, FollowResponse]{ClientStream: stream}
+	if err := x.ClientStream.SendMsg(in); err != nil {
+		return nil, err
+	}
+	if err := x.ClientStream.CloseSend(); err != nil {
+		return nil, err
+	}
+	return x, nil
+}
+
+// This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
+type McpService_FollowClient = grpc.ServerStreamingClient[FollowResponse]
+
 func (c *mcpServiceClient) Answer(ctx context.Context, in *AnswerRequest, opts ...grpc.CallOption) (*AnswerResponse, error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
 	out := new(AnswerResponse)
@@ -78,12 +104,18 @@ func (c *mcpServiceClient) Answer(ctx context.Context, in *AnswerRequest, opts .
 // sidecar have beside tools. A client sees those of which its profile may call some tool.
 type McpServiceServer interface {
 	// Forward makes one request that has no effect: resources/list, resources/templates/list,
-	// resources/read, prompts/list, prompts/get or completion/complete. A list is that of all
+	// resources/read, prompts/list, prompts/get, completion/complete, resources/subscribe or
+	// resources/unsubscribe. A list is that of all
 	// servers, without pages, prompts with the prefix of their backend; anything else is
 	// answered by the first server that has it. UNIMPLEMENTED when the profile has no MCP
 	// server, INVALID_ARGUMENT when there is no such profile, UNAVAILABLE when a server does not
 	// answer.
 	Forward(context.Context, *ForwardRequest) (*ForwardResponse, error)
+	// Follow tells what changes, until its caller leaves: notifications/tools/list_changed,
+	// notifications/prompts/list_changed, notifications/resources/list_changed, and of what was
+	// subscribed to notifications/resources/updated. Of several alike one may be told.
+	// RESOURCE_EXHAUSTED when too many follow.
+	Follow(*FollowRequest, grpc.ServerStreamingServer[FollowResponse]) error
 	// Answer answers a question that ToolService.ExecuteToolStream has asked. NOT_FOUND when
 	// nobody waits for it any more.
 	Answer(context.Context, *AnswerRequest) (*AnswerResponse, error)
@@ -99,6 +131,9 @@ type UnimplementedMcpServiceServer struct{}
 
 func (UnimplementedMcpServiceServer) Forward(context.Context, *ForwardRequest) (*ForwardResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method Forward not implemented")
+}
+func (UnimplementedMcpServiceServer) Follow(*FollowRequest, grpc.ServerStreamingServer[FollowResponse]) error {
+	return status.Error(codes.Unimplemented, "method Follow not implemented")
 }
 func (UnimplementedMcpServiceServer) Answer(context.Context, *AnswerRequest) (*AnswerResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method Answer not implemented")
@@ -142,6 +177,17 @@ func _McpService_Forward_Handler(srv interface{}, ctx context.Context, dec func(
 	return interceptor(ctx, in, info, handler)
 }
 
+func _McpService_Follow_Handler(srv interface{}, stream grpc.ServerStream) error {
+	m := new(FollowRequest)
+	if err := stream.RecvMsg(m); err != nil {
+		return err
+	}
+	return srv.(McpServiceServer).Follow(m, &grpc.GenericServerStream[FollowRequest, FollowResponse]{ServerStream: stream})
+}
+
+// This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
+type McpService_FollowServer = grpc.ServerStreamingServer[FollowResponse]
+
 func _McpService_Answer_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
 	in := new(AnswerRequest)
 	if err := dec(in); err != nil {
@@ -176,6 +222,12 @@ var McpService_ServiceDesc = grpc.ServiceDesc{
 			Handler:    _McpService_Answer_Handler,
 		},
 	},
-	Streams:  []grpc.StreamDesc{},
+	Streams: []grpc.StreamDesc{
+		{
+			StreamName:    "Follow",
+			Handler:       _McpService_Follow_Handler,
+			ServerStreams: true,
+		},
+	},
 	Metadata: "sidecall/v1/mcp_service.proto",
 }

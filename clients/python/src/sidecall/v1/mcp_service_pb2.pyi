@@ -35,3 +35,17 @@ class AnswerRequest(_message.Message):
 class AnswerResponse(_message.Message):
     __slots__ = ()
     def __init__(self) -> None: ...
+
+class FollowRequest(_message.Message):
+    __slots__ = ("profile",)
+    PROFILE_FIELD_NUMBER: _ClassVar[int]
+    profile: str
+    def __init__(self, profile: _Optional[str] = ...) -> None: ...
+
+class FollowResponse(_message.Message):
+    __slots__ = ("method", "params_json")
+    METHOD_FIELD_NUMBER: _ClassVar[int]
+    PARAMS_JSON_FIELD_NUMBER: _ClassVar[int]
+    method: str
+    params_json: str
+    def __init__(self, method: _Optional[str] = ..., params_json: _Optional[str] = ...) -> None: ...

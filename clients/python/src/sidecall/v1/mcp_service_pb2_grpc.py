@@ -41,6 +41,11 @@ class McpServiceStub:
                 request_serializer=sidecall_dot_v1_dot_mcp__service__pb2.ForwardRequest.SerializeToString,
                 response_deserializer=sidecall_dot_v1_dot_mcp__service__pb2.ForwardResponse.FromString,
                 _registered_method=True)
+        self.Follow = channel.unary_stream(
+                '/sidecall.v1.McpService/Follow',
+                request_serializer=sidecall_dot_v1_dot_mcp__service__pb2.FollowRequest.SerializeToString,
+                response_deserializer=sidecall_dot_v1_dot_mcp__service__pb2.FollowResponse.FromString,
+                _registered_method=True)
         self.Answer = channel.unary_unary(
                 '/sidecall.v1.McpService/Answer',
                 request_serializer=sidecall_dot_v1_dot_mcp__service__pb2.AnswerRequest.SerializeToString,
@@ -55,11 +60,22 @@ class McpServiceServicer:
 
     def Forward(self, request, context):
         """Forward makes one request that has no effect: resources/list, resources/templates/list,
-        resources/read, prompts/list, prompts/get or completion/complete. A list is that of all
+        resources/read, prompts/list, prompts/get, completion/complete, resources/subscribe or
+        resources/unsubscribe. A list is that of all
         servers, without pages, prompts with the prefix of their backend; anything else is
         answered by the first server that has it. UNIMPLEMENTED when the profile has no MCP
         server, INVALID_ARGUMENT when there is no such profile, UNAVAILABLE when a server does not
         answer.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def Follow(self, request, context):
+        """Follow tells what changes, until its caller leaves: notifications/tools/list_changed,
+        notifications/prompts/list_changed, notifications/resources/list_changed, and of what was
+        subscribed to notifications/resources/updated. Of several alike one may be told.
+        RESOURCE_EXHAUSTED when too many follow.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -80,6 +96,11 @@ def add_McpServiceServicer_to_server(servicer, server):
                     servicer.Forward,
                     request_deserializer=sidecall_dot_v1_dot_mcp__service__pb2.ForwardRequest.FromString,
                     response_serializer=sidecall_dot_v1_dot_mcp__service__pb2.ForwardResponse.SerializeToString,
+            ),
+            'Follow': grpc.unary_stream_rpc_method_handler(
+                    servicer.Follow,
+                    request_deserializer=sidecall_dot_v1_dot_mcp__service__pb2.FollowRequest.FromString,
+                    response_serializer=sidecall_dot_v1_dot_mcp__service__pb2.FollowResponse.SerializeToString,
             ),
             'Answer': grpc.unary_unary_rpc_method_handler(
                     servicer.Answer,
@@ -116,6 +137,33 @@ class McpService:
             '/sidecall.v1.McpService/Forward',
             sidecall_dot_v1_dot_mcp__service__pb2.ForwardRequest.SerializeToString,
             sidecall_dot_v1_dot_mcp__service__pb2.ForwardResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def Follow(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_stream(
+            request,
+            target,
+            '/sidecall.v1.McpService/Follow',
+            sidecall_dot_v1_dot_mcp__service__pb2.FollowRequest.SerializeToString,
+            sidecall_dot_v1_dot_mcp__service__pb2.FollowResponse.FromString,
             options,
             channel_credentials,
             insecure,

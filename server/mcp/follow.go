@@ -1,0 +1,67 @@
+package mcp
+
+import (
+	"context"
+	"encoding/json"
+	"time"
+
+	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
+
+	sidecallv1 "github.com/sidecall/sidecall/proto/sidecall/v1"
+)
+
+// follow tells sessions what changes, until ctx ends.
+func (f *face) follow(ctx context.Context) {
+	for ctx.Err() == nil {
+		if err := f.hear(ctx); err != nil && ctx.Err() == nil {
+			f.options.Log.Debug("mcp: the sidecar is not followed for now", "error", err)
+		}
+		select {
+		case <-ctx.Done():
+		case <-time.After(followAgain):
+		}
+	}
+}
+
+// hear tells sessions what the sidecar says, until it says no more.
+func (f *face) hear(ctx context.Context) error {
+	stream, err := f.options.Servers.Follow(ctx, &sidecallv1.FollowRequest{Profile: f.profile})
+	if err != nil {
+		return err
+	}
+	for {
+		said, err := stream.Recv()
+		if err != nil {
+			return err
+		}
+		switch said.GetMethod() {
+		case "notifications/tools/list_changed":
+			err = f.look(ctx)
+		case "notifications/prompts/list_changed":
+			f.server.AddPrompt(&sdk.Prompt{Name: nobody}, nil) // which tells sessions that there is a change
+			f.server.RemovePrompts(nobody)
+		case "notifications/resources/list_changed":
+			f.server.AddResource(&sdk.Resource{URI: "sidecall:" + nobody, Name: nobody}, nil)
+			f.server.RemoveResources("sidecall:" + nobody)
+		case "notifications/resources/updated":
+			params := new(sdk.ResourceUpdatedNotificationParams)
+			if json.Unmarshal([]byte(said.GetParamsJson()), params) == nil {
+				err = f.server.ResourceUpdated(ctx, params)
+			}
+		}
+		f.heard(err)
+	}
+}
+
+// nobody is the name of what is there for no longer than it takes to say that something has
+// changed: the lists that clients get are the servers' own.
+const nobody = "sidecall-changed"
+
+// subscribe has a server tell of a resource; unsubscribe not any more.
+func (f *face) subscribe(ctx context.Context, req *sdk.SubscribeRequest) error {
+	return f.hand(ctx, "resources/subscribe", req.Params)
+}
+
+func (f *face) unsubscribe(ctx context.Context, req *sdk.UnsubscribeRequest) error {
+	return f.hand(ctx, "resources/unsubscribe", req.Params)
+}
