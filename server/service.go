@@ -11,7 +11,6 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/sidecall/sidecall/dedupe"
-	"github.com/sidecall/sidecall/internal/backend"
 	"github.com/sidecall/sidecall/internal/call"
 	"github.com/sidecall/sidecall/internal/call/explain"
 	"github.com/sidecall/sidecall/internal/call/result"
@@ -51,20 +50,22 @@ type Service struct {
 // or under whose id no result can be given, is refused with a status: what else is
 // wrong with one is data for the model.
 func (s *Service) ExecuteTool(ctx context.Context, req *sidecallv1.ExecuteToolRequest) (*sidecallv1.ExecuteToolResponse, error) {
-	return s.execute(ctx, req, nil, nil)
-}
-
-// execute runs one call for a caller, who can be told of it; nil for one who cannot. round is
-// nil for who is no client of MCP.
-func (s *Service) execute(ctx context.Context, req *sidecallv1.ExecuteToolRequest, caller backend.Caller, round *backend.Round) (*sidecallv1.ExecuteToolResponse, error) {
 	lease := s.Executor.Catalog.Lease()
 	defer lease.Release()
-	request := s.request(ctx, lease.Snapshot, req)
-	request.Caller, request.Round = caller, round
-	if why := request.Nameless; why != nil && (why.Received == explain.Missing || request.Key.ID != req.GetToolUseId()) {
-		return nil, invalid(why)
+	request, err := s.single(ctx, lease.Snapshot, req)
+	if err != nil {
+		return nil, err
 	}
 	return s.Executor.Execute(ctx, lease, request), nil
+}
+
+// single is the call of a request that has one.
+func (s *Service) single(ctx context.Context, snapshot *catalog.Snapshot, req *sidecallv1.ExecuteToolRequest) (call.Request, error) {
+	request := s.request(ctx, snapshot, req)
+	if why := request.Nameless; why != nil && (why.Received == explain.Missing || request.Key.ID != req.GetToolUseId()) {
+		return request, invalid(why)
+	}
+	return request, nil
 }
 
 // ExecuteTools runs the calls of one assistant turn. What is wrong with one of

@@ -72,6 +72,13 @@ func through(chain []grpc.UnaryServerInterceptor, ctx context.Context, req any, 
 
 // stream runs a call, tells its caller of it, and sends the result last.
 func (s *Service) stream(ctx context.Context, req *sidecallv1.ExecuteToolStreamRequest, stream grpc.ServerStream) error {
+	lease := s.Executor.Catalog.Lease()
+	defer lease.Release()
+	request, err := s.single(ctx, lease.Snapshot, req.GetCall())
+	if err != nil {
+		return err
+	}
+	request.Round = call.RoundOf(req.GetMcp())
 	l := &listener{asked: s.asked, answers: req.GetAnswers(), events: make(chan *sidecallv1.ExecuteToolStreamResponse, maxEvents), left: ctx.Done()}
 	var sent sync.WaitGroup
 	sent.Go(func() {
@@ -81,12 +88,10 @@ func (s *Service) stream(ctx context.Context, req *sidecallv1.ExecuteToolStreamR
 			}
 		}
 	})
-	res, err := s.execute(ctx, req.GetCall(), l, call.RoundOf(req.GetMcp()))
+	request.Caller = l
+	res := s.Executor.Execute(ctx, lease, request)
 	l.close()
 	sent.Wait()
-	if err != nil {
-		return err
-	}
 	return stream.SendMsg(&sidecallv1.ExecuteToolStreamResponse{Event: &sidecallv1.ExecuteToolStreamResponse_Result{Result: res}})
 }
 

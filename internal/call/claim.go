@@ -30,7 +30,10 @@ func (e *Executor) claim(ctx context.Context, c *call) (rules.Heard, *answer) {
 		Terms:       c.terms(),
 	}
 	for looked := c.HoldOnly; ; { // who only asks runs no verification either
-		admission, claim, err := e.admit(ctx, c, req)
+		admission, claim, err := c.stay.ticket.Admit(ctx, req)
+		if err == nil && e.mayWait(c, admission) {
+			admission, claim, err = c.stay.ticket.Wait(ctx)
+		}
 		if err != nil {
 			return rules.Heard{}, e.withoutStore(ctx, c, err)
 		}
@@ -72,13 +75,9 @@ func (e *Executor) claim(ctx context.Context, c *call) (rules.Heard, *answer) {
 	}
 }
 
-// admit asks once, and waits for what becomes of a duplicate if there is a seat to wait in.
-func (e *Executor) admit(ctx context.Context, c *call, req dedupe.Request) (dedupe.Admission, *dedupe.Claim, error) {
-	admission, claim, err := c.stay.ticket.Admit(ctx, req)
-	if err == nil && admission.Verdict.Waits() && c.stay.seats.wait(e.Waiting) {
-		return c.stay.ticket.Wait(ctx)
-	}
-	return admission, claim, err
+// mayWait takes a seat to wait in for what becomes of a duplicate, if there is one.
+func (e *Executor) mayWait(c *call, under dedupe.Admission) bool {
+	return under.Verdict.Waits() && c.stay.seats.wait(e.Waiting)
 }
 
 // withoutStore decides a call that could not be admitted; nil lets it run. Nothing
