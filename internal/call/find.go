@@ -275,10 +275,21 @@ func (t *telling) ended() string {
 		return "it has ended, and its result cannot be read"
 	case err != nil:
 		return "the sidecar that ran it stopped before it recorded a result"
+	case recorded.GetResolution() != nil && (recorded.GetError() == nil || record.State == dedupe.NotRun): // else the error says it
+		return settledAs(recorded.GetResolution(), record.State)
 	case recorded.GetError() != nil:
 		return fmt.Sprintf("it ended in %s: %s", recorded.GetError().GetCode(), recorded.GetError().GetConstraint())
 	}
 	return "it ended in a result"
+}
+
+// settledAs says who has settled a call in a state, and why.
+func settledAs(made *sidecallv1.Resolution, state dedupe.State) string {
+	who := decider(made)
+	if who == byVerification {
+		who = "a verification"
+	}
+	return fmt.Sprintf("%s has settled it as %s: %s", who, state, made.GetReason())
 }
 
 // find says how to find out what became of the call.

@@ -319,18 +319,15 @@ func (u unsettled) settledByHand(by settler, req *sidecallv1.ResolveExecutionReq
 		state, a = dedupe.NotRun, u.lastWords()
 	case req.GetIsError():
 		a = a.Refused(tool.Error{
-			Code: tool.CodeUnrecoverable, Constraint: fmt.Sprintf("settled by hand as failed, by %s: %s", made.GetBy(), made.GetReason()),
+			Code: tool.CodeUnrecoverable, Constraint: fmt.Sprintf("settled by hand as failed, by %s: %s", decider(made), made.GetReason()),
 			Received: content, Hint: fmt.Sprintf("Do not call %s again for this: it has failed for good. Change the approach, or tell the user.", name),
 		}, 0)
 		a.Attempts = u.record.Attempts
 	default:
-		a.Text = fmt.Sprintf("%s has happened. Its own answer was lost; this was settled by hand, by %s: %s", name, made.GetBy(), made.GetReason())
+		a.Text = fmt.Sprintf("%s has happened. Its own answer was lost; this was settled by hand, by %s: %s", name, decider(made), made.GetReason())
 		if content != "" {
 			a.Text += "\n" + content
 		}
-	}
-	if state == dedupe.Done {
-		a.LastTook(u.record.StartedAt, u.record.FinishedAt)
 	}
 	a.Resolution = made
 	return state, a
