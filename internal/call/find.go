@@ -139,10 +139,14 @@ func (f *finding) page(ctx context.Context, next string) (*sidecallv1.FindExecut
 	res := &sidecallv1.FindExecutionsResponse{
 		Executions: f.found, NextPageToken: next, RememberedSince: timestamppb.New(now.Add(-f.Dedupe.Retention())),
 	}
-	if f.req.GetKey() != "" && f.req.GetPageToken() == "" {
-		if keys := f.searchKeys(); !slices.Contains(keys, f.req.GetKey()) {
-			res.SearchKeys = keys
-		}
+	if f.req.GetPageToken() != "" {
+		return res, nil
+	}
+	if keys := f.searchKeys(); f.req.GetKey() != "" && !slices.Contains(keys, f.req.GetKey()) {
+		res.SearchKeys = keys
+	}
+	if names := f.Catalog.Snapshot().Names(); f.req.GetToolName() != "" && !slices.Contains(names, f.req.GetToolName()) {
+		res.NearestTool = tool.Closest(f.req.GetToolName(), names)
 	}
 	return res, nil
 }

@@ -5,6 +5,8 @@ import (
 	"testing"
 	"time"
 
+	"google.golang.org/grpc/codes"
+
 	"github.com/sidecall/sidecall/internal/provider"
 	"github.com/sidecall/sidecall/internal/tool"
 	sidecallv1 "github.com/sidecall/sidecall/proto/sidecall/v1"
@@ -105,5 +107,42 @@ func TestWhoHasSettledItIsSaidFirst(t *testing.T) {
 				t.Errorf("a timeline says that it ended %v: %v", all[0].FinishedAt, err)
 			}
 		})
+	}
+}
+
+// What a settlement would tell the model can be read before it is made, and nothing is settled by
+// that.
+func TestASettlementIsShownBeforeItIsMade(t *testing.T) {
+	for as, want := range map[sidecallv1.ExecutionState]string{stateDone: "by oncall (ann): the bank's statement shows it\nrefund r-77", stateNotRun: ""} {
+		s, b := lost(t)
+		said := func(r *sidecallv1.ResolveExecutionRequest) {
+			if asOncall(r); as == stateDone {
+				r.Content = "refund r-77"
+			}
+		}
+		shown, err := operator(s).ResolveExecution(t.Context(), resolution(as, said, func(r *sidecallv1.ResolveExecutionRequest) { r.ValidateOnly = true }))
+		if err != nil || shown.GetExecution().GetState() != as || !strings.HasSuffix(shown.GetExecution().GetResult().GetContent(), want) {
+			t.Fatalf("%v, %v", shown, err)
+		}
+		if again := s.Call(calltest.Request("toolu_1", "refund")); calltest.Code(again) != tool.CodeOutcomeUnknown || b.Calls.Load() != 1 {
+			t.Errorf("it was only shown, and a duplicate got %v", again)
+		}
+		if made := settle(t, s, as, said).GetExecution(); made.GetState() != as || made.GetResult().GetContent() != shown.GetExecution().GetResult().GetContent() {
+			t.Errorf("settled it is %v, shown was %v", made, shown)
+		}
+	}
+	s, _ := lost(t)
+	_, err := operator(s).ResolveExecution(t.Context(), resolution(stateDone, func(r *sidecallv1.ResolveExecutionRequest) { r.ValidateOnly, r.Epoch = true, 7 }))
+	wantStatus(t, err, codes.FailedPrecondition, "epoch")
+}
+
+// A tool that is not there is told with the one that was meant, and only that one.
+func TestAToolThatIsMisspeltInASearch(t *testing.T) {
+	s, _ := lost(t)
+	for name, want := range map[string]string{"refnud": "refund", "refund": "", "delete_user": "", "": ""} {
+		res := find(t, s, &sidecallv1.FindExecutionsRequest{ConversationId: "c1", ToolName: name})
+		if res.GetNearestTool() != want {
+			t.Errorf("%s: %q, want %q", name, res.GetNearestTool(), want)
+		}
 	}
 }
