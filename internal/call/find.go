@@ -293,7 +293,7 @@ func settledAs(made *sidecallv1.Resolution, state dedupe.State) string {
 	if who == byVerification {
 		who = "a verification"
 	}
-	return fmt.Sprintf("%s has settled it as %s: %s", who, state, made.GetReason())
+	return fmt.Sprintf("it was settled as %s by %s: %s", state, who, made.GetReason())
 }
 
 // find says how to find out what became of the call.

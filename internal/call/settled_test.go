@@ -95,7 +95,7 @@ func TestWhoHasSettledItIsSaidFirst(t *testing.T) {
 			time.Sleep(time.Hour)
 			found := settle(t, s, as, asOncall)
 			name := strings.ToLower(strings.TrimPrefix(as.String(), "EXECUTION_STATE_"))
-			if want := "oncall (ann) has settled it as " + name + ": the bank's statement shows it"; found.GetVerdict() != verdict || !strings.Contains(found.GetExplanation(), want) || strings.Contains(found.GetExplanation(), "it ended in") {
+			if want := "it was settled as " + name + " by oncall (ann): the bank's statement shows it"; found.GetVerdict() != verdict || !strings.Contains(found.GetExplanation(), want) || strings.Contains(found.GetExplanation(), "it ended in") {
 				t.Errorf("%v, %q; want %q", found.GetVerdict(), found.GetExplanation(), want)
 			}
 			e := found.GetExecution()
