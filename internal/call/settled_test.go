@@ -146,3 +146,25 @@ func TestAToolThatIsMisspeltInASearch(t *testing.T) {
 		}
 	}
 }
+
+// A verification is said to have settled a call as a person is, and what it took does not count the
+// time until then.
+func TestAVerificationIsSaidToHaveSettledACall(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		up := &shop{}
+		s := up.sidecar(t)
+		s.Call(calltest.Request("toolu_1", "refund"))
+		byID := &sidecallv1.FindExecutionsRequest{ToolUseId: "toolu_1"}
+		before := find(t, s, byID).GetExecutions()[0].GetExecution()
+		time.Sleep(time.Hour)
+		up.refunds.Add(1)
+		s.Call(calltest.Request("toolu_1", "refund"))
+		found := find(t, s, byID).GetExecutions()[0]
+		if want := "it was settled as done by a verification: get_order shows that the call has happened"; found.GetExplanation() != want {
+			t.Errorf("%q, want %q", found.GetExplanation(), want)
+		}
+		if ended := found.GetExecution().GetFinishedAt().AsTime(); !ended.Equal(before.GetFinishedAt().AsTime()) {
+			t.Errorf("it ended %v, want %v", ended, before.GetFinishedAt().AsTime())
+		}
+	})
+}
