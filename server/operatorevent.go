@@ -48,7 +48,7 @@ func toldCall(c *timeline.Call) *sidecallv1.ConversationCall {
 	default:
 		told.Record = sidecallv1.RecordKnown_RECORD_KNOWN_FOUND
 		if told.Damage = c.Record.Damage; told.GetDamage() == "" {
-			told.Execution = result.Execution(c.Record.Record)
+			told.Execution, told.Resolution = result.Execution(c.Record.Record), c.Record.Resolution
 		}
 	}
 	if c.Failure != nil {

@@ -161,10 +161,24 @@ func TestAConversationWithoutMessages(t *testing.T) {
 	if len(calls) != 3 || res.GetMessages() != 0 || res.GetStartedAt() != nil || !res.GetEvents()[0].GetUnappended() || res.GetEvents()[0].GetMessage() != -1 {
 		t.Fatalf("%v", res)
 	}
-	if c := calls[0]; c.GetText() != failed.GetContent() || c.GetArgumentsJson() != `{"order_id":"A-1"}` || c.GetError().GetFate() != sidecallv1.ErrorFate_ERROR_FATE_OPEN { // of the same turn as the success
+	if c := calls[0]; c.GetText() != provider.Text(failed) || c.GetArgumentsJson() != `{"order_id":"A-1"}` || c.GetError().GetFate() != sidecallv1.ErrorFate_ERROR_FATE_OPEN { // of the same turn as the success
 		t.Errorf("%v", c)
 	}
 	if c := calls[2]; c.GetRecord() != sidecallv1.RecordKnown_RECORD_KNOWN_FORGOTTEN || c.GetExecution() != nil {
+		t.Errorf("%v", c)
+	}
+}
+
+// Who has settled a call is shown with it.
+func TestWhoHasSettledACallIsShown(t *testing.T) {
+	o := newTold(t, map[string]*calltest.Backend{"pay": calltest.Fails(1, calltest.CutOff)})
+	lost := o.call("a", "pay")
+	req := &sidecallv1.ResolveExecutionRequest{ConversationId: "c1", TurnId: "t1", ToolUseId: "a", State: sidecallv1.ExecutionState_EXECUTION_STATE_DONE, Reason: "it is in the ledger", ResolvedBy: "oncall"}
+	if _, err := o.operator.ResolveExecution(t.Context(), req); err != nil {
+		t.Fatal(err)
+	}
+	c := shownCalls(o.show("c1"))[0]
+	if made := c.GetResolution(); made.GetClaimedBy() != "oncall" || made.GetReason() != req.GetReason() || c.GetText() != provider.Text(lost) || strings.Contains(o.call("a", "pay").GetContent(), "((") {
 		t.Errorf("%v", c)
 	}
 }

@@ -108,10 +108,14 @@ func heldArguments(call *sidecallv1.HeldExecution) string {
 
 // decider names who has decided: by the name that they gave, and the user that they are.
 func decider(made *sidecallv1.Resolution) string {
-	if claimed := made.GetClaimedBy(); claimed != "" {
-		return claimed + " (" + made.GetBy() + ")"
+	switch claimed, by := made.GetClaimedBy(), made.GetBy(); {
+	case claimed != "":
+		return claimed + " (" + strings.Trim(by, "()") + ")"
+	case by == "verification":
+		return "a verification"
+	default:
+		return by
 	}
-	return made.GetBy()
 }
 
 // printableText shows a text that somebody else has chosen on one line of a terminal.

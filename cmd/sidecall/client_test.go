@@ -45,6 +45,8 @@ type fakeSidecar struct {
 	// held are the calls that wait, and decided what is decided of them.
 	held    []*sidecallv1.HeldExecution
 	decided []*sidecallv1.ApproveExecutionRequest
+	// found is what every search finds.
+	found *sidecallv1.FindExecutionsResponse
 	// tenant is the one that every request has to name; empty where none has to.
 	tenant string
 }
@@ -71,7 +73,14 @@ func (f *fakeSidecar) ExecuteTool(ctx context.Context, req *sidecallv1.ExecuteTo
 	return f.execute(ctx)
 }
 
+func (f *fakeSidecar) FindExecutions(ctx context.Context, _ *sidecallv1.FindExecutionsRequest) (*sidecallv1.FindExecutionsResponse, error) {
+	return f.found, f.ofItsTenant(ctx)
+}
+
 func (f *fakeSidecar) ResolveExecution(ctx context.Context, req *sidecallv1.ResolveExecutionRequest) (*sidecallv1.ResolveExecutionResponse, error) {
+	if req.GetValidateOnly() {
+		return &sidecallv1.ResolveExecutionResponse{Execution: &sidecallv1.Execution{State: req.GetState(), Result: &sidecallv1.ExecuteToolResponse{Content: "settled: " + req.GetReason()}}}, f.ofItsTenant(ctx)
+	}
 	f.resolved.Add(1)
 	if err := f.ofItsTenant(ctx); err != nil {
 		return nil, err

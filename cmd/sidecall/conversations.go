@@ -67,7 +67,7 @@ func newConversationsShow() *cobra.Command {
 
 // show prints a conversation, page by page.
 func (o *operating) show(id string) error {
-	t := &conversationText{out: o.cmd.OutOrStdout(), id: id}
+	t := &conversationText{out: o.cmd.OutOrStdout(), id: id, tenant: o.tenant}
 	var whole *sidecallv1.ShowConversationResponse
 	for from := int32(0); ; {
 		res, err := o.client.Operator().ShowConversation(o.cmd.Context(), &sidecallv1.ShowConversationRequest{ConversationId: id, FromEvent: from})

@@ -78,7 +78,7 @@ func incident() []*sidecallv1.ShowConversationResponse {
 	}
 	done := &sidecallv1.Execution{State: sidecallv1.ExecutionState_EXECUTION_STATE_DONE, Attempts: 3, StartedAt: at(1), FinishedAt: at(3)}
 	first := &sidecallv1.ShowConversationResponse{
-		Messages: 8, Provider: "anthropic", StartedAt: at(0), UpdatedAt: at(9), EventsTotal: 10, NextEvent: 4, FirstUnrecovered: 3, RecordsKept: durationpb.New(24 * time.Hour),
+		Messages: 8, Provider: "anthropic", StartedAt: at(0), UpdatedAt: at(9), EventsTotal: 11, NextEvent: 4, FirstUnrecovered: 3, RecordsKept: durationpb.New(24 * time.Hour),
 		Counts: &sidecallv1.ErrorCounts{Calls: 5, Errors: 3, Recovered: 1, GaveUp: 2, Spun: 1},
 		Events: []*sidecallv1.ConversationEvent{
 			{Kind: aUser, Prompt: 1, PromptId: "p-1", Text: "refund A-77,\nplease"},
@@ -91,12 +91,13 @@ func incident() []*sidecallv1.ShowConversationResponse {
 		},
 	}
 	second := &sidecallv1.ShowConversationResponse{
-		EventsTotal: 10, FirstUnrecovered: 3, MoreCalls: true,
+		EventsTotal: 11, FirstUnrecovered: 3, MoreCalls: true,
 		Events: []*sidecallv1.ConversationEvent{
 			call(&sidecallv1.ConversationCall{ToolUseId: "c3", ToolName: "refund", Record: sidecallv1.RecordKnown_RECORD_KNOWN_FORGOTTEN, Answered: true, Text: "no", ArgumentsJson: `{"order_id":"A-77"}`, ArgumentsCut: true,
 				Error: &sidecallv1.ConversationError{Code: "BUSINESS_RULE", Fate: sidecallv1.ErrorFate_ERROR_FATE_GAVE_UP, NextTool: "escalate"}}),
 			call(&sidecallv1.ConversationCall{ToolUseId: "c6", ToolName: "escalate", Record: sidecallv1.RecordKnown_RECORD_KNOWN_FOUND, Answered: true, Text: "not now",
 				Execution: &sidecallv1.Execution{State: sidecallv1.ExecutionState_EXECUTION_STATE_CLOSED, StartedAt: at(4), FinishedAt: at(4)}}),
+			call(&sidecallv1.ConversationCall{ToolUseId: "c7", ToolName: "refund", Record: sidecallv1.RecordKnown_RECORD_KNOWN_FOUND, Execution: done, Resolution: &sidecallv1.Resolution{By: "root", ClaimedBy: "oncall", At: at(300)}}),
 			call(&sidecallv1.ConversationCall{ToolUseId: "c4", ToolName: "escalate", Record: sidecallv1.RecordKnown_RECORD_KNOWN_FOUND, Damage: "its checksum is wrong"}),
 			{Kind: unread, Prompt: 1, PromptId: "p-1", Text: "this message cannot be read: at byte 3"},
 			{Kind: aUser, Prompt: 2, Text: "hello?"},
@@ -139,7 +140,7 @@ func TestAConversationAsJSON(t *testing.T) {
 		First  int               `json:"first_unrecovered"`
 		Next   int               `json:"next_event"`
 	}
-	if err := json.Unmarshal([]byte(got.out), &said); got.code != 0 || err != nil || len(said.Events) != 10 || said.First != 3 || said.Next != 0 || !strings.Contains(string(said.Events[3]), "ledger") {
+	if err := json.Unmarshal([]byte(got.out), &said); got.code != 0 || err != nil || len(said.Events) != 11 || said.First != 3 || said.Next != 0 || !strings.Contains(string(said.Events[3]), "ledger") {
 		t.Errorf("%+v: %v", got, err)
 	}
 }

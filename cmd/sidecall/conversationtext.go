@@ -15,6 +15,7 @@ import (
 type conversationText struct {
 	out    io.Writer
 	id     string
+	tenant string
 	prompt int32 // of the last event
 	err    error
 }
@@ -89,7 +90,8 @@ func (t *conversationText) event(b *bytes.Buffer, e *sidecallv1.ConversationEven
 		}
 		writeConversationCall(b, e.GetCall(), first)
 		if e.GetCall().GetExecution().GetState() == sidecallv1.ExecutionState_EXECUTION_STATE_UNKNOWN {
-			paragraph(b, "    settle ", t.resolve(e.GetCall()))
+			c := e.GetCall()
+			writeCommand(b, "    settle ", settleCommand(callFlags(t.tenant, t.id, c.GetTurnId(), c.GetToolUseId())))
 		}
 		if first {
 			b.WriteString("<<\n\n")
@@ -130,15 +132,6 @@ func writeConversationCall(b *bytes.Buffer, c *sidecallv1.ConversationCall, firs
 	}
 }
 
-// resolve is the command that settles a call of unknown outcome.
-func (t *conversationText) resolve(c *sidecallv1.ConversationCall) string {
-	command := "sidecall resolve --conversation " + printable(t.id)
-	if c.GetTurnId() != "" {
-		command += " --turn " + printable(c.GetTurnId())
-	}
-	return command + " --id " + printable(c.GetToolUseId()) + " --as done|not_run --reason TEXT"
-}
-
 func more(cut bool) string {
 	if cut {
 		return " (and more)"
@@ -159,7 +152,11 @@ func recordOf(c *sidecallv1.ConversationCall) string {
 	case e.GetState() == sidecallv1.ExecutionState_EXECUTION_STATE_CLOSED && e.GetAttempts() == 0:
 		return "CLOSED, it has not run and never will, " + instantOf(e.GetFinishedAt().AsTime())
 	}
-	says := strings.TrimPrefix(e.GetState().String(), "EXECUTION_STATE_") + ", " + tool.Count(int(e.GetAttempts()), "attempt")
+	says := strings.TrimPrefix(e.GetState().String(), "EXECUTION_STATE_")
+	if made := c.GetResolution(); made != nil {
+		says += ", settled " + instantOf(made.GetAt().AsTime()) + " by " + printableText(decider(made))
+	}
+	says += ", " + tool.Count(int(e.GetAttempts()), "attempt")
 	if e.GetFinishedAt() != nil {
 		says += ", " + tool.RoundTime(e.GetFinishedAt().AsTime().Sub(e.GetStartedAt().AsTime())).String()
 	}

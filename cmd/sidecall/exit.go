@@ -5,6 +5,8 @@ const (
 	exitFailed      = 1
 	exitUsage       = 2
 	exitUnavailable = 3
+	exitUnknown     = 4 // find: of a call nobody knows whether it ran
+	exitUndecided   = 5 // find: a call is held or runs, and no call is unknown
 )
 
 // exitError carries an exit code. Its message is printed unless it is empty.

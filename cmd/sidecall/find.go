@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"strings"
@@ -31,9 +32,9 @@ it, the key that was forwarded, and whether it is safe to send again.
 
 The sidecar is asked at its operator socket, as by sidecall resolve.
 
-Exit codes: 0 each call that was found RAN, or was NOT RUN; 1 none was found, or of one
-it is not known, or not yet; 2 the command line is wrong; 3 the sidecar or its store
-cannot be reached.`
+Exit codes: 0 each call that was found RAN, or was NOT RUN; 1 none was found (NEVER
+SEEN); 2 the command line is wrong; 3 the sidecar or its store cannot be reached; 4 of
+a call nobody knows (UNKNOWN, FORGOTTEN); 5 a call is HELD or RUNNING, and none is 4.`
 
 // searching is a find command.
 type searching struct {
@@ -105,7 +106,7 @@ func (s *searching) find() error {
 	if s.asJSON {
 		out = &jsonList[*sidecallv1.FoundExecution]{out: s.cmd.OutOrStdout()}
 	}
-	found, undecided := 0, false
+	found, code := 0, 0
 	for {
 		if s.req.PageSize = 100; s.limit > 0 {
 			s.req.PageSize = int32(min(100, s.limit-found))
@@ -119,7 +120,7 @@ func (s *searching) find() error {
 		}
 		for _, call := range res.GetExecutions() {
 			found++
-			undecided = undecided || call.GetVerdict() != sidecallv1.Verdict_VERDICT_RAN && call.GetVerdict() != sidecallv1.Verdict_VERDICT_NOT_RUN
+			code = worse(code, call.GetVerdict())
 		}
 		s.req.PageToken = res.GetNextPageToken()
 		if s.req.GetPageToken() == "" || s.limit > 0 && found >= s.limit {
@@ -135,8 +136,22 @@ func (s *searching) find() error {
 	if s.req.GetPageToken() != "" {
 		fmt.Fprintf(s.cmd.ErrOrStderr(), "sidecall: the latest %d are shown, and there may be more: --limit 0 shows all\n", found)
 	}
-	if found == 0 || undecided {
-		return fail(exitFailed, nil)
+	if found == 0 {
+		code = exitFailed
+	}
+	if code != 0 {
+		return fail(code, nil)
 	}
 	return nil
+}
+
+// worse is the exit code of a search that has found one call more.
+func worse(code int, v sidecallv1.Verdict) int {
+	switch v {
+	case sidecallv1.Verdict_VERDICT_RAN, sidecallv1.Verdict_VERDICT_NOT_RUN:
+		return code
+	case sidecallv1.Verdict_VERDICT_HELD, sidecallv1.Verdict_VERDICT_RUNNING:
+		return cmp.Or(code, exitUndecided)
+	}
+	return exitUnknown // and what this command does not know
 }

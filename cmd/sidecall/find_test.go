@@ -39,6 +39,28 @@ func TestWhatIsFoundOnATerminal(t *testing.T) {
 			[]string{"settled    2026-11-26T03:00:00Z by ada (root): it is in the ledger", "was told, before it was settled:\n    | nobody knows", "sent again it is told:\n    | first"},
 			[]string{"model      was told:"},
 		},
+		"settled as not run": {
+			call(sidecallv1.Verdict_VERDICT_NOT_RUN, sidecallv1.ExecutionState_EXECUTION_STATE_NOT_RUN, func(f *sidecallv1.FoundExecution) {
+				f.Execution.Result.Resolution, f.Details.ToldBefore = by, "first\nsecond"
+			}),
+			[]string{"settled    2026-11-26T03:00:00Z by ada (root)", "model      was told:\n    | first\n    | second\n"},
+			[]string{"it is told", "before it was settled"},
+		},
+		"with all that it was told": {
+			call(sidecallv1.Verdict_VERDICT_RAN, sidecallv1.ExecutionState_EXECUTION_STATE_DONE, func(f *sidecallv1.FoundExecution) {
+				f.Execution.Result.Recovery, f.Execution.Result.Notices = &sidecallv1.Recovery{Context: "Recovery context\nthird"}, []string{"fourth"}
+			}),
+			[]string{"    | first\n    | second\n    |\n    | Recovery context\n    | third\n    |\n    | fourth\n"}, nil,
+		},
+		"without a turn, of a tenant, with a verification": {
+			call(sidecallv1.Verdict_VERDICT_UNKNOWN, sidecallv1.ExecutionState_EXECUTION_STATE_UNKNOWN, func(f *sidecallv1.FoundExecution) {
+				f.TurnId, f.Tenant, f.Verifiable = "", "reader", true
+			}),
+			[]string{
+				"verify     sidecall resolve --conversation 'customer 7' --id 'toolu_1' --tenant 'reader' --verify\n",
+				"settle     sidecall resolve --conversation 'customer 7' --id 'toolu_1' --tenant 'reader' --as done|not_run --by YOU --reason TEXT\n",
+			}, nil,
+		},
 		"unknown": {
 			call(sidecallv1.Verdict_VERDICT_UNKNOWN, sidecallv1.ExecutionState_EXECUTION_STATE_UNKNOWN, func(*sidecallv1.FoundExecution) {}),
 			[]string{"settle     sidecall resolve --conversation 'customer 7' --turn 't1' --id 'toolu_1' --as done|not_run --by YOU --reason TEXT"},
@@ -73,6 +95,41 @@ func TestWhatIsFoundOnATerminal(t *testing.T) {
 				t.Errorf("%s has %q:\n%s", name, not, &out)
 			}
 		}
+	}
+}
+
+// A script tells by the exit code what is to be done. What nobody knows comes before what is not
+// decided yet.
+func TestTheExitCodeOfASearch(t *testing.T) {
+	for name, c := range map[string]struct {
+		code     int
+		verdicts []sidecallv1.Verdict
+	}{
+		"ran, and not run":   {0, []sidecallv1.Verdict{sidecallv1.Verdict_VERDICT_RAN, sidecallv1.Verdict_VERDICT_NOT_RUN}},
+		"none":               {exitFailed, nil},
+		"held":               {exitUndecided, []sidecallv1.Verdict{sidecallv1.Verdict_VERDICT_RAN, sidecallv1.Verdict_VERDICT_HELD}},
+		"running":            {exitUndecided, []sidecallv1.Verdict{sidecallv1.Verdict_VERDICT_RUNNING}},
+		"unknown":            {exitUnknown, []sidecallv1.Verdict{sidecallv1.Verdict_VERDICT_UNKNOWN}},
+		"forgotten":          {exitUnknown, []sidecallv1.Verdict{sidecallv1.Verdict_VERDICT_FORGOTTEN}},
+		"unknown, then held": {exitUnknown, []sidecallv1.Verdict{sidecallv1.Verdict_VERDICT_UNKNOWN, sidecallv1.Verdict_VERDICT_HELD}},
+	} {
+		fake := &fakeSidecar{found: &sidecallv1.FindExecutionsResponse{}}
+		for _, v := range c.verdicts {
+			fake.found.Executions = append(fake.found.Executions, &sidecallv1.FoundExecution{Verdict: v})
+		}
+		addr, _ := fake.serve(t)
+		if got := command(t, "find", "order_id=A-77", "--addr", addr); got.code != c.code {
+			t.Errorf("%s: exit code %d, want %d", name, got.code, c.code)
+		}
+	}
+}
+
+// Whoever misspells a tool is told which was meant.
+func TestAMisspeltToolOfASearch(t *testing.T) {
+	addr, _ := (&fakeSidecar{found: &sidecallv1.FindExecutionsResponse{NearestTool: "refund"}}).serve(t)
+	got := command(t, "find", "order_id=A-77", "--tool", "refnud", "--addr", addr)
+	if got.code != exitFailed || !strings.Contains(got.errOut, "there is no tool refnud as the config is now: did you mean --tool refund?") {
+		t.Errorf("%+v", got)
 	}
 }
 

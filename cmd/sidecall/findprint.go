@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/sidecall/sidecall/internal/provider"
 	"github.com/sidecall/sidecall/internal/tool"
 	sidecallv1 "github.com/sidecall/sidecall/proto/sidecall/v1"
 )
@@ -31,6 +32,9 @@ func (s *searching) never(res *sidecallv1.FindExecutionsResponse) {
 		res.GetRememberedSince().AsTime().Format(time.RFC3339), age(res.GetRememberedSince().AsTime()))
 	if keys := res.GetSearchKeys(); len(keys) > 0 {
 		fmt.Fprintf(errOut, "sidecall: no tool is searched by %s as the config is now; there are: %s (search_keys)\n", printable(s.req.GetKey()), strings.Join(keys, ", "))
+	}
+	if meant := res.GetNearestTool(); meant != "" {
+		fmt.Fprintf(errOut, "sidecall: there is no tool %s as the config is now: did you mean --tool %s?\n", printable(s.req.GetToolName()), printable(meant))
 	}
 }
 
@@ -102,17 +106,15 @@ func (t *foundText) call(b *strings.Builder, call *sidecallv1.FoundExecution) {
 		line("journal", "its end waits in this sidecar's journal, until the store takes it")
 	}
 	line("again", "%s", call.GetAdvice())
-	ids := fmt.Sprintf("--conversation %s --turn %s --id %s", quoted(call.GetConversationId()), quoted(call.GetTurnId()), quoted(call.GetToolUseId()))
-	if call.GetTenant() != "" {
-		ids += " --tenant " + quoted(call.GetTenant())
-	}
+	flags := callFlags(call.GetTenant(), call.GetConversationId(), call.GetTurnId(), call.GetToolUseId())
 	switch {
 	case call.GetVerdict() == sidecallv1.Verdict_VERDICT_HELD && e.GetApproval() == nil:
-		line("decide", "sidecall approvals approve|deny %s --as YOU --reason TEXT", ids)
-	case e.GetState() == sidecallv1.ExecutionState_EXECUTION_STATE_UNKNOWN && call.GetVerifiable():
-		line("settle", "sidecall resolve %s --verify", ids)
+		line("decide", "sidecall approvals approve|deny %s --as YOU --reason TEXT", strings.Join(flags, " "))
 	case e.GetState() == sidecallv1.ExecutionState_EXECUTION_STATE_UNKNOWN:
-		line("settle", "sidecall resolve %s --as done|not_run --by YOU --reason TEXT", ids)
+		if call.GetVerifiable() {
+			line("verify", "%s", strings.Join(verifyCommand(flags), " "))
+		}
+		line("settle", "%s", strings.Join(settleCommand(flags), " "))
 	}
 }
 
@@ -128,34 +130,33 @@ func toolOf(e *sidecallv1.Execution) string {
 // another thing: it was settled, or is held.
 func (t *foundText) told(b *strings.Builder, line func(name, format string, args ...any), call *sidecallv1.FoundExecution) {
 	res := call.GetExecution().GetResult()
-	quote := func(text string) {
-		for text := range strings.Lines(strings.TrimRight(text, "\n")) {
-			fmt.Fprintf(b, "    | %s\n", strings.TrimRight(text, "\n"))
-		}
-	}
-	if before := call.GetDetails().GetToldBefore(); before != "" {
+	// What has not run keeps the words of then: it is answered by what comes of it.
+	settled := res.GetResolution() != nil && call.GetExecution().GetState() != sidecallv1.ExecutionState_EXECUTION_STATE_NOT_RUN
+	if before := call.GetDetails().GetToldBefore(); before != "" && settled {
 		line("model", "was told, before it was settled:")
-		quote(before)
+		quote(b, before)
 	}
 	switch {
 	case res == nil:
 		return
-	case res.GetResolution() != nil, call.GetVerdict() == sidecallv1.Verdict_VERDICT_HELD:
+	case settled, call.GetVerdict() == sidecallv1.Verdict_VERDICT_HELD:
 		line("sent again", "it is told:")
 	default:
 		line("model", "was told:")
 	}
-	quote(res.GetContent())
-	quote(res.GetRecovery().GetContext())
+	quote(b, provider.Text(res))
+}
+
+// quote writes a text as it is, with a mark before each line.
+func quote(out io.Writer, text string) {
+	for line := range strings.SplitSeq(strings.TrimRight(text, "\n"), "\n") {
+		fmt.Fprintln(out, strings.TrimRight("    | "+line, " "))
+	}
 }
 
 // decision is who has decided about a call, when, and why.
 func decision(by *sidecallv1.Resolution) string {
-	who := by.GetBy()
-	if by.GetClaimedBy() != "" {
-		who = fmt.Sprintf("%s (%s)", by.GetClaimedBy(), who)
-	}
-	return fmt.Sprintf("%s by %s: %s", by.GetAt().AsTime().Format(time.RFC3339), cmp.Or(who, "a verification"), by.GetReason())
+	return fmt.Sprintf("%s by %s: %s", by.GetAt().AsTime().Format(time.RFC3339), decider(by), by.GetReason())
 }
 
 // times are the instants of a record.

@@ -3,7 +3,8 @@
 // Exit codes: 0 it worked; 1 the tool call failed or could not be settled, there is
 // no such conversation, receipts were changed, a demo promise was not kept, a case was not met, the sidecar
 // is not ready, or serve could not end cleanly; 2 the command line, the config file or the cases
-// are wrong; 3 the sidecar cannot be reached, or could not start.
+// are wrong; 3 the sidecar cannot be reached, or could not start; of find alone, 4 nobody knows
+// whether a call ran; 5 a call is held, or runs.
 package main
 
 import (
@@ -54,7 +55,8 @@ every failure so that the model can repair its call.
 Exit codes: 0 it worked; 1 the call failed or could not be settled, there is no
 such conversation, receipts were changed, a demo promise was not kept, a case was not met, the sidecar is
 not ready, or serve could not end cleanly; 2 the command line, the config file or the cases are
-wrong; 3 the sidecar cannot be reached or could not start.`,
+wrong; 3 the sidecar cannot be reached or could not start; of find alone, 4 nobody knows whether
+a call ran; 5 a call is held, or runs.`,
 		SilenceErrors: true,
 		SilenceUsage:  true,
 	}

@@ -23,10 +23,11 @@ happened.
   --verify       ask the verification that the tool's config has, show what it
                  says, and settle the call so with --yes.
 
-You are asked before anything is settled; --yes answers for you, and is needed
-where nobody can be asked. Who, why and when is logged by the sidecar, and kept
-in the record: whoever gets the result sees it. Write no secrets. Who you are the
-operating system says; --by is kept beside that.
+What the model will be told is shown, your reason with it, and you are asked before
+anything is settled; --yes answers for you, and is needed where nobody can be asked.
+Neither can be taken back, and the model learns of it when its program sends the same
+id again. Who, why and when is logged by the sidecar, and kept in the record: write no
+secrets. Who you are the operating system says; --by is kept beside that, and told too.
 
 The sidecar is asked at its operator socket (operator in its config, mode 0600),
 not where agents connect: --addr unix:///path, or --config FILE, or the environment
@@ -60,7 +61,7 @@ func newResolve() *cobra.Command {
 	flags.StringVar(&r.conversation, "conversation", "", "its conversation_id")
 	flags.StringVar(&r.turn, "turn", "", "its turn_id")
 	flags.StringVar(&r.as, "as", "", "what became of it: done or not_run")
-	flags.StringVar(&r.reason, "reason", "", "how you know, at most 500 characters")
+	flags.StringVar(&r.reason, "reason", "", "how you know, at most 500 characters; with --as done the model is told")
 	flags.StringVar(&r.content, "content", "", "with --as done: what the model is told besides; @FILE reads a file")
 	flags.BoolVar(&r.isError, "is-error", false, "with --as done: it ended in a definite error")
 	flags.StringVar(&r.by, "by", os.Getenv("USER"), "what to call you, beside the user that the system says you are")

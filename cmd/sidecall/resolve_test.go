@@ -76,6 +76,21 @@ func TestWhatWasSeenUnknownIsSettled(t *testing.T) {
 	}
 }
 
+// Whoever settles a call reads before the question what the model will be told, the reason with it.
+func TestWhatTheModelWillBeToldIsShownFirst(t *testing.T) {
+	for as, want := range map[string]string{
+		"done":    "Whoever sends it again is told this, with your reason:\n    | settled: looked\n",
+		"not_run": "Whoever sends it again runs it, and is not told your reason.\n",
+	} {
+		fake := &fakeSidecar{record: &sidecallv1.Execution{State: sidecallv1.ExecutionState_EXECUTION_STATE_UNKNOWN, Epoch: 1}}
+		addr, _ := fake.serve(t)
+		got := command(t, "resolve", "--addr", addr, "--id", "order-1", "--as", as, "--reason", "looked")
+		if got.code != exitUsage || fake.resolved.Load() != 0 || !strings.Contains(got.errOut, want) {
+			t.Errorf("%s: %+v, %d resolutions, want %q", as, got, fake.resolved.Load(), want)
+		}
+	}
+}
+
 // Whose call it is stands in the list, and is named where it is settled.
 func TestACallOfATenantIsSettled(t *testing.T) {
 	fake := &fakeSidecar{record: &sidecallv1.Execution{State: sidecallv1.ExecutionState_EXECUTION_STATE_UNKNOWN, Epoch: 1}, tenant: "reader,writer"}

@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"strings"
 	"time"
 
 	"google.golang.org/grpc/codes"
@@ -25,18 +26,24 @@ func (r *resolving) settle() error {
 		return fail(exitFailed, r.notUnknown(looked))
 	}
 	r.describe(looked)
-	if err := r.confirm(fmt.Sprintf("Settle it as %s?", r.as)); err != nil {
+	req := &sidecallv1.ResolveExecutionRequest{
+		ConversationId: r.conversation, TurnId: r.turn, ToolUseId: r.id, ValidateOnly: true,
+		State: sidecallv1.ExecutionState_EXECUTION_STATE_DONE, Reason: r.reason, Content: r.content, IsError: r.isError, ResolvedBy: r.by, Epoch: looked.GetEpoch(),
+	}
+	question := "Settle it as done, for good?"
+	if r.as == "not_run" {
+		req.State, question = sidecallv1.ExecutionState_EXECUTION_STATE_NOT_RUN, "Settle it as not_run?"
+	}
+	res, err := r.client.Operator().ResolveExecution(r.cmd.Context(), req)
+	if err != nil {
+		return r.failed(err)
+	}
+	r.preview(res.GetExecution())
+	if err := r.confirm(question); err != nil {
 		return err
 	}
-	state := sidecallv1.ExecutionState_EXECUTION_STATE_DONE
-	if r.as == "not_run" {
-		state = sidecallv1.ExecutionState_EXECUTION_STATE_NOT_RUN
-	}
-	res, err := r.client.Operator().ResolveExecution(r.cmd.Context(), &sidecallv1.ResolveExecutionRequest{
-		ConversationId: r.conversation, TurnId: r.turn, ToolUseId: r.id,
-		State: state, Reason: r.reason, Content: r.content, IsError: r.isError, ResolvedBy: r.by, Epoch: looked.GetEpoch(),
-	})
-	if err != nil {
+	req.ValidateOnly = false
+	if res, err = r.client.Operator().ResolveExecution(r.cmd.Context(), req); err != nil {
 		return r.failed(err)
 	}
 	if r.asJSON {
@@ -77,7 +84,7 @@ func (r *resolving) elsewhere(said, err error) error {
 		return said // which is what was asked for
 	}
 	one := found.GetExecutions()[0]
-	return fail(exitFailed, fmt.Errorf("%w\nthere is one with this id under --conversation %s --turn %s", said, quoted(one.GetConversationId()), quoted(one.GetTurnId())))
+	return fail(exitFailed, fmt.Errorf("%w\nthere is one with this id under %s", said, strings.Join(callFlags(one.GetTenant(), one.GetConversationId(), one.GetTurnId(), ""), " ")))
 }
 
 // describe shows the call that is about to be settled.
@@ -93,6 +100,17 @@ func (r *resolving) describe(e *sidecallv1.Execution) {
 			fmt.Fprintf(r.cmd.ErrOrStderr(), "  sent %s\n", args)
 		}
 	}
+}
+
+// preview shows what the model will be told of a call that is settled.
+func (r *resolving) preview(would *sidecallv1.Execution) {
+	out := r.cmd.ErrOrStderr()
+	if would.GetState() == sidecallv1.ExecutionState_EXECUTION_STATE_NOT_RUN {
+		fmt.Fprintln(out, "Whoever sends it again runs it, and is not told your reason.")
+		return
+	}
+	fmt.Fprintln(out, "Whoever sends it again is told this, with your reason:")
+	quote(out, would.GetResult().GetContent())
 }
 
 // settled says what a call is now, and what that means.

@@ -120,6 +120,3 @@ func writeEffects(out io.Writer, effects []*sidecallv1.CommittedEffect) error {
 	_, err := io.WriteString(out, b.String())
 	return err
 }
-
-// quoted is a text as one word of a shell.
-func quoted(text string) string { return "'" + strings.ReplaceAll(text, "'", `'\''`) + "'" }

@@ -31,14 +31,19 @@ func shown(text string) string {
 }
 
 // paragraph writes a text with a label before its first line, and what it has more than one
-// line of below that: between words where there are any.
+// line of below that. A line is broken between words where there are any, and one that is JSON
+// not at all, so that it can be copied.
 func paragraph(out io.Writer, label, text string) {
 	indent := utf8.RuneCountInString(label)
 	margin := strings.Repeat(" ", indent)
 	for line := range strings.SplitSeq(strings.TrimRight(shown(text), "\n"), "\n") {
+		width := columns - indent
+		if strings.HasPrefix(line, "{") || strings.HasPrefix(line, "[") {
+			width = len(line)
+		}
 		for {
 			var part string
-			part, line = broken(line, columns-indent)
+			part, line = broken(line, width)
 			fmt.Fprintln(out, strings.TrimRight(label+part, " "))
 			label = margin
 			if line == "" {
@@ -58,7 +63,7 @@ func broken(line string, width int) (part, rest string) {
 			}
 			return line[:i], line[i:]
 		}
-		if chars++; r == ' ' && chars > width/2 {
+		if chars++; r == ' ' {
 			space = i
 		}
 	}

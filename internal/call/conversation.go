@@ -3,14 +3,12 @@ package call
 import (
 	"context"
 
-	"google.golang.org/protobuf/proto"
-
 	"github.com/sidecall/sidecall/dedupe"
 	"github.com/sidecall/sidecall/internal/call/result"
 	"github.com/sidecall/sidecall/internal/output"
+	"github.com/sidecall/sidecall/internal/provider"
 	"github.com/sidecall/sidecall/internal/schema"
 	"github.com/sidecall/sidecall/internal/timeline"
-	sidecallv1 "github.com/sidecall/sidecall/proto/sidecall/v1"
 )
 
 // maxConversationCalls bounds the calls of a conversation that are found by their records.
@@ -53,13 +51,12 @@ func (e Records) recordOf(ctx context.Context, listed dedupe.Listed) (timeline.R
 		return r, err
 	}
 	r.Record = e.told(known.Record)
-	details := &sidecallv1.CallDetails{}
-	if proto.Unmarshal(r.Details, details) == nil { // they are for people: no rule needs them
-		r.Prompt, r.Arguments, r.Cut = details.GetPromptId(), details.GetArgumentsJson(), details.GetArgumentsCut()
-	}
+	details := detailsOf(r.Record)
+	r.Prompt, r.Arguments, r.Cut, r.ToldBefore = details.GetPromptId(), details.GetArgumentsJson(), details.GetArgumentsCut(), details.GetToldBefore()
 	// What a closed call is answered is for who sends it late: the model was told otherwise.
 	if told, err := result.Recorded(r.Record); err == nil && r.State != dedupe.Closed {
-		r.Text, r.IsError = told.GetContent(), told.GetIsError()
+		r.Text, r.IsError = provider.Text(told), told.GetIsError()
+		r.Resolution, r.FinishedAt = told.GetResolution(), result.Ended(r.Record, told)
 	}
 	r.Result, r.Details = nil, nil
 	return r, nil

@@ -97,10 +97,11 @@ func (d *Decision) fits(record dedupe.Record) error {
 // told is an instant as errors have it.
 func told(at time.Time) string { return at.UTC().Format(time.RFC3339) }
 
-// decider names who has decided: by the name that they gave, and the user that they are.
+// decider names who has decided: by the name that they gave, and the user that they are. One that
+// nobody has verified stands in brackets already.
 func decider(made *sidecallv1.Resolution) string {
 	if claimed := made.GetClaimedBy(); claimed != "" {
-		return fmt.Sprintf("%s (%s)", claimed, made.GetBy())
+		return fmt.Sprintf("%s (%s)", claimed, strings.Trim(made.GetBy(), "()"))
 	}
 	return made.GetBy()
 }

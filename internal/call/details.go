@@ -111,17 +111,15 @@ func upstreamID(header map[string]string) string {
 // maxUpstreamID bounds what is kept of such a name, in bytes.
 const maxUpstreamID = 128
 
-// maxToldBefore is how much is kept of what a model was told before its call was settled by
-// somebody else, in characters.
-const maxToldBefore = 2_000
-
-// toldBefore are details with what the model was told until then.
+// toldBefore are details with what the model was told before its call was settled by somebody
+// else: all that there is room for.
 func toldBefore(details []byte, text string) []byte {
 	kept := new(sidecallv1.CallDetails)
 	if proto.Unmarshal(details, kept) != nil || kept.GetToldBefore() != "" {
 		return details
 	}
-	kept.ToldBefore = tool.Shorten(text, maxToldBefore)
+	const field = 4 // bytes of its number and its length
+	kept.ToldBefore = tool.ShortenBytes(text, dedupe.MaxDetailsBytes-proto.Size(kept)-field)
 	encoded, err := proto.Marshal(kept)
 	if err != nil || len(encoded) > dedupe.MaxDetailsBytes {
 		return details

@@ -139,10 +139,14 @@ func (f *finding) page(ctx context.Context, next string) (*sidecallv1.FindExecut
 	res := &sidecallv1.FindExecutionsResponse{
 		Executions: f.found, NextPageToken: next, RememberedSince: timestamppb.New(now.Add(-f.Dedupe.Retention())),
 	}
-	if f.req.GetKey() != "" && f.req.GetPageToken() == "" {
-		if keys := f.searchKeys(); !slices.Contains(keys, f.req.GetKey()) {
-			res.SearchKeys = keys
-		}
+	if f.req.GetPageToken() != "" {
+		return res, nil
+	}
+	if keys := f.searchKeys(); f.req.GetKey() != "" && !slices.Contains(keys, f.req.GetKey()) {
+		res.SearchKeys = keys
+	}
+	if names := f.Catalog.Snapshot().Names(); f.req.GetToolName() != "" && !slices.Contains(names, f.req.GetToolName()) {
+		res.NearestTool = tool.Closest(f.req.GetToolName(), names)
 	}
 	return res, nil
 }
@@ -275,10 +279,21 @@ func (t *telling) ended() string {
 		return "it has ended, and its result cannot be read"
 	case err != nil:
 		return "the sidecar that ran it stopped before it recorded a result"
+	case recorded.GetResolution() != nil && (recorded.GetError() == nil || record.State == dedupe.NotRun): // else the error says it
+		return settledAs(recorded.GetResolution(), record.State)
 	case recorded.GetError() != nil:
 		return fmt.Sprintf("it ended in %s: %s", recorded.GetError().GetCode(), recorded.GetError().GetConstraint())
 	}
 	return "it ended in a result"
+}
+
+// settledAs says who has settled a call in a state, and why.
+func settledAs(made *sidecallv1.Resolution, state dedupe.State) string {
+	who := decider(made)
+	if who == byVerification {
+		who = "a verification"
+	}
+	return fmt.Sprintf("it was settled as %s by %s: %s", state, who, made.GetReason())
 }
 
 // find says how to find out what became of the call.

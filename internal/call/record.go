@@ -40,6 +40,7 @@ func (e Records) execution(key tool.CallID, record dedupe.Record) (*sidecallv1.E
 		if err := proto.Unmarshal(record.Result, execution.GetResult()); err != nil {
 			return nil, fault(Unreadable, "the recorded result cannot be read: %v", err)
 		}
+		execution.FinishedAt = result.Instant(result.Ended(told, execution.GetResult()))
 		result.Fit(key, execution.GetResult())
 	}
 	return execution, nil

@@ -42,7 +42,7 @@ func (u unsettled) settledBy(user, claimed string) settler {
 }
 
 // Resolve settles one unknown call by hand, for a user whom the front has
-// verified. Its errors are Faults, or that of ctx.
+// verified, or only says what it would be then. Its errors are Faults, or that of ctx.
 func (e Records) Resolve(ctx context.Context, key tool.CallID, user string, req *sidecallv1.ResolveExecutionRequest) (*sidecallv1.Execution, error) {
 	if err := checkResolution(req); err != nil {
 		return nil, err
@@ -60,6 +60,11 @@ func (e Records) Resolve(ctx context.Context, key tool.CallID, user string, req 
 	state, a := u.settledByHand(u.settledBy(user, req.GetResolvedBy()), req)
 	if n, limit := utf8.RuneCountInString(a.Text), u.route.Tool.Policy.MaxOutputChars; req.GetContent() != "" && limit > 0 && n > limit {
 		return nil, fault(Invalid, "content: makes a result of %d characters, and %s returns at most %d", n, u.record.Tool, limit)
+	}
+	if req.GetValidateOnly() {
+		would := result.Execution(u.record)
+		would.State, would.Result = result.State(state), rendered(a)
+		return would, nil
 	}
 	settled, err := e.settleAs(ctx, u, state, a)
 	if err := e.resolved(ctx, u.call, settled, err); err != nil {
@@ -319,18 +324,15 @@ func (u unsettled) settledByHand(by settler, req *sidecallv1.ResolveExecutionReq
 		state, a = dedupe.NotRun, u.lastWords()
 	case req.GetIsError():
 		a = a.Refused(tool.Error{
-			Code: tool.CodeUnrecoverable, Constraint: fmt.Sprintf("settled by hand as failed, by %s: %s", made.GetBy(), made.GetReason()),
+			Code: tool.CodeUnrecoverable, Constraint: fmt.Sprintf("settled by hand as failed, by %s: %s", decider(made), made.GetReason()),
 			Received: content, Hint: fmt.Sprintf("Do not call %s again for this: it has failed for good. Change the approach, or tell the user.", name),
 		}, 0)
 		a.Attempts = u.record.Attempts
 	default:
-		a.Text = fmt.Sprintf("%s has happened. Its own answer was lost; this was settled by hand, by %s: %s", name, made.GetBy(), made.GetReason())
+		a.Text = fmt.Sprintf("%s has happened. Its own answer was lost; this was settled by hand, by %s: %s", name, decider(made), made.GetReason())
 		if content != "" {
 			a.Text += "\n" + content
 		}
-	}
-	if state == dedupe.Done {
-		a.LastTook(u.record.StartedAt, u.record.FinishedAt)
 	}
 	a.Resolution = made
 	return state, a

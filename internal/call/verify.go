@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/durationpb"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	"github.com/sidecall/sidecall/dedupe"
@@ -17,6 +18,7 @@ import (
 	"github.com/sidecall/sidecall/internal/interpret"
 	"github.com/sidecall/sidecall/internal/limit"
 	"github.com/sidecall/sidecall/internal/output"
+	"github.com/sidecall/sidecall/internal/provider"
 	"github.com/sidecall/sidecall/internal/telemetry"
 	"github.com/sidecall/sidecall/internal/tool"
 	sidecallv1 "github.com/sidecall/sidecall/proto/sidecall/v1"
@@ -158,9 +160,10 @@ func (u unsettled) resolution(reason string, state dedupe.State, by settler) *si
 func (e Records) settleAs(ctx context.Context, u unsettled, as dedupe.State, a *answer) (bool, error) {
 	a.Recorded = true
 	res := rendered(a)
+	res.Duration = durationpb.New(u.record.FinishedAt.Sub(u.record.StartedAt)) // until it is settled is no part of it
 	if last, err := result.Recorded(u.record); err == nil {
 		res.Traceparent = last.GetTraceparent() // who settles it has not executed it
-		u.record.Details = toldBefore(u.record.Details, last.GetContent())
+		u.record.Details = toldBefore(u.record.Details, provider.Text(last))
 	}
 	encoded, err := proto.Marshal(res)
 	if err != nil {

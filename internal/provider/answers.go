@@ -121,6 +121,9 @@ func eachShown(r *sidecallv1.ExecuteToolResponse, shown shows, f func(mediaType,
 	}
 }
 
+// Text is all that a model is told of a result in words, as one text.
+func Text(r *sidecallv1.ExecuteToolResponse) string { return strings.Join(texts(r, pictures), "\n\n") }
+
 func toAnthropic(results []*sidecallv1.ExecuteToolResponse) []object {
 	content := make([]object, len(results))
 	for i, r := range results {
@@ -151,7 +154,7 @@ func toOpenAI(results []*sidecallv1.ExecuteToolResponse) []object {
 	var messages, shown []object
 	for _, r := range results {
 		// As one text: not every server that speaks this format takes a list.
-		messages = append(messages, object{"role": "tool", "tool_call_id": r.GetToolUseId(), "content": strings.Join(texts(r, pictures), "\n\n")})
+		messages = append(messages, object{"role": "tool", "tool_call_id": r.GetToolUseId(), "content": Text(r)})
 		first := true
 		eachShown(r, pictures, func(mediaType, data string) {
 			if first {

@@ -220,7 +220,10 @@ func (r *reader) recorded(records []*Record) {
 			Arguments: tool.ShortenBytes(record.Arguments, maxArguments), sum: record.Fingerprint,
 			Cut: record.Cut || len(record.Arguments) > maxArguments,
 		}
-		if record.Text != "" && record.State != dedupe.Claimed {
+		switch {
+		case record.Resolution != nil && record.ToldBefore != "":
+			c.tell(record.ToldBefore, true) // or nobody would have had to settle it
+		case record.Text != "" && record.State != dedupe.Claimed:
 			c.tell(record.Text, record.IsError)
 		}
 		r.add(Event{Kind: Called, Message: -1, Call: c})

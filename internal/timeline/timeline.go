@@ -9,6 +9,7 @@ import (
 
 	"github.com/sidecall/sidecall/dedupe"
 	"github.com/sidecall/sidecall/internal/provider"
+	sidecallv1 "github.com/sidecall/sidecall/proto/sidecall/v1"
 )
 
 // Bounds of what is kept of a text.
@@ -46,6 +47,10 @@ type Record struct {
 	// there is no result.
 	Text    string
 	IsError bool
+	// Resolution is who has settled it, when and why; nil where nobody has. ToldBefore is then
+	// what the model was told until then.
+	Resolution *sidecallv1.Resolution
+	ToldBefore string
 	// Damage says why the record cannot be read.
 	Damage string
 }

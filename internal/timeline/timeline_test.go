@@ -12,6 +12,7 @@ import (
 	"github.com/sidecall/sidecall/internal/provider"
 	"github.com/sidecall/sidecall/internal/timeline"
 	"github.com/sidecall/sidecall/internal/tool"
+	sidecallv1 "github.com/sidecall/sidecall/proto/sidecall/v1"
 )
 
 // talk is a conversation in the making, as the Messages API has it.
@@ -211,6 +212,21 @@ func TestAnAnswerThatNoMessageHas(t *testing.T) {
 	line := new(talk).user("pay").asks("a", "pay", `{}`).built(timeline.Record{ID: "a", Turn: "t1", Record: dedupe.Record{State: dedupe.Done}, Text: invalid("1"), IsError: true})
 	c := called(t, line, "a")
 	if c.Answered || c.Text != invalid("1") || c.Failure == nil || c.Failure.Fate != timeline.Open {
+		t.Errorf("%+v", c)
+	}
+}
+
+// Of a call that somebody has settled, and that no message tells of, a model knows what it was told
+// before that. One that it is still owed is answered as it was settled.
+func TestACallThatWasSettledSince(t *testing.T) {
+	settled := timeline.Record{
+		ID: "a", Turn: "t1", Record: dedupe.Record{State: dedupe.Done}, Text: "pay has happened",
+		Resolution: &sidecallv1.Resolution{By: "root"}, ToldBefore: rendered(tool.CodeOutcomeUnknown, "", "nobody knows whether it has happened", "", "Ask."),
+	}
+	if c := called(t, new(talk).built(settled), "a"); c.Text != settled.ToldBefore || c.Failure == nil || c.Failure.Code != tool.CodeOutcomeUnknown {
+		t.Errorf("%+v", c)
+	}
+	if c := called(t, new(talk).user("pay").asks("a", "pay", `{}`).built(settled), "a"); c.Answered || c.Text != settled.Text || c.Failure != nil {
 		t.Errorf("%+v", c)
 	}
 }

@@ -180,6 +180,28 @@ func TestWhatADecisionIsAbout(t *testing.T) {
 	}
 }
 
+// The page of a call that was settled has all that the model was told, and who has settled it, by
+// the name that they gave first.
+func TestACallThatWasSettled(t *testing.T) {
+	made := &sidecallv1.Resolution{By: "root", ClaimedBy: "oncall", Reason: "it is in the ledger"}
+	o := &operator{
+		find: func(*sidecallv1.FindExecutionsRequest) *sidecallv1.FindExecutionsResponse {
+			return &sidecallv1.FindExecutionsResponse{Executions: []*sidecallv1.FoundExecution{{
+				ConversationId: "c1", ToolUseId: "a", Verdict: sidecallv1.Verdict_VERDICT_RAN,
+				Execution: &sidecallv1.Execution{
+					ToolName: "refund", State: sidecallv1.ExecutionState_EXECUTION_STATE_DONE, Approval: made,
+					Result: &sidecallv1.ExecuteToolResponse{Content: "refund has happened", Notices: []string{"its own answer was lost"}, Resolution: made},
+				},
+				Details: &sidecallv1.CallDetails{ToldBefore: "nobody knows"},
+			}}}
+		},
+	}
+	text := pageOf(t, o, callURL("", "c1", "", "a"))
+	if strings.Count(text, "oncall (root)") != 2 || !strings.Contains(text, "<pre>refund has happened\n\nits own answer was lost</pre>") || !strings.Contains(text, "<pre>nobody knows</pre>") {
+		t.Errorf("the page says %s", text)
+	}
+}
+
 // Pages that follow what changes ask together.
 func TestManyPagesThatFollowAskOnce(t *testing.T) {
 	o := &operator{}

@@ -11,6 +11,7 @@ import (
 	"google.golang.org/protobuf/types/known/durationpb"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
+	"github.com/sidecall/sidecall/internal/provider"
 	sidecallv1 "github.com/sidecall/sidecall/proto/sidecall/v1"
 )
 
@@ -21,6 +22,8 @@ var functions = template.FuncMap{
 	"number":  func(n float64) string { return strings.TrimSuffix(fmt.Sprintf("%.1f", n), ".0") },
 	"took":    took,
 	"plain":   plain,
+	"told":    provider.Text,
+	"decider": decider,
 	"of":      of,
 	"class":   func(v sidecallv1.Verdict) string { return strings.ToLower(strings.TrimPrefix(v.String(), "VERDICT_")) },
 }
@@ -56,6 +59,14 @@ func ago(t *timestamppb.Timestamp) string {
 	default:
 		return fmt.Sprintf("%d s ago", int(d.Seconds()))
 	}
+}
+
+// decider names who has decided, by the name that they gave and the user that they are.
+func decider(made *sidecallv1.Resolution) string {
+	if made.GetClaimedBy() == "" {
+		return made.GetBy()
+	}
+	return fmt.Sprintf("%s (%s)", made.GetClaimedBy(), strings.Trim(made.GetBy(), "()"))
 }
 
 // took is a duration to three digits.

@@ -76,12 +76,16 @@ func TestDidTheRefundRun(t *testing.T) {
 				}
 			}
 			code, out, _ := harness.CLI(t, "find", "order_id=A-77", "--addr", s.Operator)
-			if code != 1 || !strings.Contains(out, "RAN  refund") || !strings.Contains(out, "UNKNOWN  charge") || !strings.Contains(out, `"card":"(redacted)"`) || strings.Contains(out, "4111") {
+			if code != 4 || !strings.Contains(out, "RAN  refund") || !strings.Contains(out, "UNKNOWN  charge") || !strings.Contains(out, `"card":"(redacted)"`) || strings.Contains(out, "4111") {
 				t.Errorf("exit code %d:\n%s", code, out)
 			}
 			code, said, _ := harness.CLI(t, "find", "order_id=A-99", "--addr", s.Operator)
 			if code != 1 || !strings.Contains(said, "NEVER SEEN: no call was claimed with this since") {
 				t.Errorf("of what never was: exit code %d:\n%s", code, said)
+			}
+			code, _, said = harness.CLI(t, "find", "order_id=A-77", "--tool", "refnud", "--addr", s.Operator)
+			if code != 1 || !strings.Contains(said, "did you mean --tool refund?") {
+				t.Errorf("of a tool that is misspelt: exit code %d:\n%s", code, said)
 			}
 			undone(t, s)
 		})

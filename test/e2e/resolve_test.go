@@ -167,13 +167,13 @@ func TestResolveAsDone(t *testing.T) {
 
 		// Nobody is asked, so nothing is settled.
 		_, said = resolve(t, s, 2, "--id", "order-1", "--as", "done", "--reason", "seen")
-		says(t, said, "nothing was settled", "--yes")
+		says(t, said, "is told this, with your reason:\n    | act has happened.", ": seen\n", "nothing was settled", "--yes")
 		wantUnknown(t, s, "order-1")
 
 		out, _ := resolve(t, s, 0, "--id", "order-1", "--as", "done", "--reason", "it is in the ledger", "--content", "receipt 77", "--by", "ann", "--yes")
 		says(t, out, "order-1 is done", "settled by hand", me(t), "it is in the ledger", "receipt 77")
 		again := s.Call(callOf("order-1"))
-		if again.GetIsError() || !again.GetReplayed() || !strings.HasSuffix(again.GetContent(), "by "+me(t)+": it is in the ledger\nreceipt 77") {
+		if again.GetIsError() || !again.GetReplayed() || !strings.HasSuffix(again.GetContent(), "by ann ("+me(t)+"): it is in the ledger\nreceipt 77") {
 			t.Errorf("a duplicate got %v", again)
 		}
 		if r := again.GetResolution(); r.GetBy() != me(t) || r.GetClaimedBy() != "ann" || r.GetReason() != "it is in the ledger" || r.GetState() != stateDone || r.GetAt() == nil {

@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -96,6 +97,13 @@ func TestTheRunbookShowsTheFirstErrorThatWasNotRecoveredFrom(t *testing.T) {
 			t.Fatalf("exit code %d: %s%s", code, out, errOut)
 		}
 		says(t, strings.Join(strings.Fields(out), " "), "2 of 2 conversations", "because records are kept for 24h", "5 calls, 3 errors: 1 recovered from, 2 given up on", "1. act NOT_FOUND: 2 errors, 2 gave up", "in customer-7")
+		// The metric counts a row of errors once, and a prompt that ends well with one as neither.
+		_, metrics := s.Get("/metrics")
+		for recovered, want := range map[string]string{"true": "1", "false": "0"} {
+			if !regexp.MustCompile(`(?m)^sidecall_recoveries_total\{.*sidecall_recovered="` + recovered + `"\} ` + want + `$`).MatchString(metrics) {
+				t.Errorf("recovered %s is not %s:\n%s", recovered, want, metrics)
+			}
+		}
 		code, out, _ = harness.CLI(t, "conversations", "list", "--since", "1h", "--addr", s.Operator)
 		if code != 0 {
 			t.Errorf("exit code %d", code)

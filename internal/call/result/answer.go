@@ -278,7 +278,7 @@ func besides(observed []string, nudge string) []string {
 func NewEarlier(key tool.CallID, state dedupe.State, finished time.Time) *sidecallv1.EarlierEffect {
 	return &sidecallv1.EarlierEffect{
 		ConversationId: key.Conversation, TurnId: key.Turn, ToolUseId: key.ID,
-		State: State(state), FinishedAt: instant(finished),
+		State: State(state), FinishedAt: Instant(finished),
 	}
 }
 

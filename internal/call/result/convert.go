@@ -172,15 +172,16 @@ func State(s dedupe.State) sidecallv1.ExecutionState {
 func Execution(record dedupe.Record) *sidecallv1.Execution {
 	return &sidecallv1.Execution{
 		State:     State(record.State),
-		StartedAt: instant(record.StartedAt), FinishedAt: instant(record.FinishedAt),
-		LeaseUntil: instant(record.LeaseUntil),
+		StartedAt: Instant(record.StartedAt), FinishedAt: Instant(record.FinishedAt),
+		LeaseUntil: Instant(record.LeaseUntil),
 		Attempts:   int32(min(record.Attempts, 1<<20)),
 		ToolName:   record.Tool, Effect: Effect(record.Effect),
 		Epoch: record.Epoch, Owner: record.Owner,
 	}
 }
 
-func instant(t time.Time) *timestamppb.Timestamp {
+// Instant is an instant as the contract has it; unset for the zero time.
+func Instant(t time.Time) *timestamppb.Timestamp {
 	if t.IsZero() {
 		return nil
 	}

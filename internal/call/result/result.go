@@ -6,6 +6,7 @@ package result
 import (
 	"errors"
 	"fmt"
+	"time"
 
 	"google.golang.org/protobuf/proto"
 
@@ -64,6 +65,15 @@ func Recorded(record dedupe.Record) (*Response, error) {
 		return nil, fmt.Errorf("the recorded result cannot be read: %w", err)
 	}
 	return res, nil
+}
+
+// Ended is when the call of a record with a result has ended. Of one that somebody has settled since
+// the record itself says when that was.
+func Ended(record dedupe.Record, recorded *Response) time.Time {
+	if recorded.GetResolution() == nil || recorded.GetDuration() == nil {
+		return record.FinishedAt
+	}
+	return record.StartedAt.Add(recorded.GetDuration().AsDuration())
 }
 
 // Replay tells a recorded result again.

@@ -697,7 +697,10 @@ type FindExecutionsResponse struct {
 	RememberedSince *timestamppb.Timestamp `protobuf:"bytes,3,opt,name=remembered_since,json=rememberedSince,proto3" json:"remembered_since,omitempty"`
 	// On the first page, by key: the arguments that some tool is searched by, where this is
 	// none of them.
-	SearchKeys    []string `protobuf:"bytes,4,rep,name=search_keys,json=searchKeys,proto3" json:"search_keys,omitempty"`
+	SearchKeys []string `protobuf:"bytes,4,rep,name=search_keys,json=searchKeys,proto3" json:"search_keys,omitempty"`
+	// On the first page, by tool_name: the tool whose name is nearest to it, where this is
+	// none as the config is now; empty where none is near.
+	NearestTool   string `protobuf:"bytes,5,opt,name=nearest_tool,json=nearestTool,proto3" json:"nearest_tool,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -758,6 +761,13 @@ func (x *FindExecutionsResponse) GetSearchKeys() []string {
 		return x.SearchKeys
 	}
 	return nil
+}
+
+func (x *FindExecutionsResponse) GetNearestTool() string {
+	if x != nil {
+		return x.NearestTool
+	}
+	return ""
 }
 
 // FoundExecution is a call with all that is known of it.
@@ -1524,7 +1534,9 @@ type ResolveExecutionRequest struct {
 	// user that the operating system names.
 	ResolvedBy string `protobuf:"bytes,8,opt,name=resolved_by,json=resolvedBy,proto3" json:"resolved_by,omitempty"`
 	// When not 0, the epoch that was looked at: another one is refused.
-	Epoch         int64 `protobuf:"varint,9,opt,name=epoch,proto3" json:"epoch,omitempty"`
+	Epoch int64 `protobuf:"varint,9,opt,name=epoch,proto3" json:"epoch,omitempty"`
+	// Settle nothing: the answer says what the record, and what the model is told, would be.
+	ValidateOnly  bool `protobuf:"varint,10,opt,name=validate_only,json=validateOnly,proto3" json:"validate_only,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1622,10 +1634,17 @@ func (x *ResolveExecutionRequest) GetEpoch() int64 {
 	return 0
 }
 
+func (x *ResolveExecutionRequest) GetValidateOnly() bool {
+	if x != nil {
+		return x.ValidateOnly
+	}
+	return false
+}
+
 // ResolveExecutionResponse says that the call is settled.
 type ResolveExecutionResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// The record as it is now.
+	// The record as it is now; with validate_only as it would be.
 	Execution     *Execution `protobuf:"bytes,1,opt,name=execution,proto3" json:"execution,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1870,8 +1889,8 @@ type CallDetails struct {
 	Undo *PlannedCall `protobuf:"bytes,6,opt,name=undo,proto3" json:"undo,omitempty"`
 	// Why there is none though its tool says how; empty where there is nothing to say.
 	NotUndoable string `protobuf:"bytes,7,opt,name=not_undoable,json=notUndoable,proto3" json:"not_undoable,omitempty"`
-	// What the model was told before somebody else has settled the call, at most 2,000
-	// characters of it; empty where nobody has.
+	// What the model was told before somebody else has settled the call, as one text, cut
+	// where it has more than some 16 KiB; empty where nobody has.
 	ToldBefore    string `protobuf:"bytes,8,opt,name=told_before,json=toldBefore,proto3" json:"told_before,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -2282,12 +2301,15 @@ type ConversationCall struct {
 	// says; where it says nothing either, the text is empty.
 	Answered bool `protobuf:"varint,9,opt,name=answered,proto3" json:"answered,omitempty"`
 	// What the model was told: an error word for word (at most 16 KiB), of anything else
-	// the first 200 characters.
+	// the first 200 characters. Of a call that no message tells of and that somebody has
+	// settled, what it was told before that.
 	Text string `protobuf:"bytes,10,opt,name=text,proto3" json:"text,omitempty"`
 	// There is more of the text.
 	TextCut bool `protobuf:"varint,11,opt,name=text_cut,json=textCut,proto3" json:"text_cut,omitempty"`
 	// What there is to an error; unset for a call that worked.
-	Error         *ConversationError `protobuf:"bytes,12,opt,name=error,proto3" json:"error,omitempty"`
+	Error *ConversationError `protobuf:"bytes,12,opt,name=error,proto3" json:"error,omitempty"`
+	// Who has settled the call, when and why; unset where nobody has.
+	Resolution    *Resolution `protobuf:"bytes,13,opt,name=resolution,proto3" json:"resolution,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2402,6 +2424,13 @@ func (x *ConversationCall) GetTextCut() bool {
 func (x *ConversationCall) GetError() *ConversationError {
 	if x != nil {
 		return x.Error
+	}
+	return nil
+}
+
+func (x *ConversationCall) GetResolution() *Resolution {
+	if x != nil {
+		return x.Resolution
 	}
 	return nil
 }
@@ -3761,7 +3790,7 @@ const file_sidecall_v1_operator_service_proto_rawDesc = "" +
 	"\tpage_size\x18\t \x01(\x05R\bpageSize\x12\x1d\n" +
 	"\n" +
 	"page_token\x18\n" +
-	" \x01(\tR\tpageToken\"\xe5\x01\n" +
+	" \x01(\tR\tpageToken\"\x88\x02\n" +
 	"\x16FindExecutionsResponse\x12;\n" +
 	"\n" +
 	"executions\x18\x01 \x03(\v2\x1b.sidecall.v1.FoundExecutionR\n" +
@@ -3769,7 +3798,8 @@ const file_sidecall_v1_operator_service_proto_rawDesc = "" +
 	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken\x12E\n" +
 	"\x10remembered_since\x18\x03 \x01(\v2\x1a.google.protobuf.TimestampR\x0frememberedSince\x12\x1f\n" +
 	"\vsearch_keys\x18\x04 \x03(\tR\n" +
-	"searchKeys\"\x98\x05\n" +
+	"searchKeys\x12!\n" +
+	"\fnearest_tool\x18\x05 \x01(\tR\vnearestTool\"\x98\x05\n" +
 	"\x0eFoundExecution\x12\x16\n" +
 	"\x06tenant\x18\x01 \x01(\tR\x06tenant\x12'\n" +
 	"\x0fconversation_id\x18\x02 \x01(\tR\x0econversationId\x12\x17\n" +
@@ -3839,7 +3869,7 @@ const file_sidecall_v1_operator_service_proto_rawDesc = "" +
 	"constraint\x18\x02 \x01(\tR\n" +
 	"constraint\x12\x14\n" +
 	"\x05times\x18\x03 \x01(\x03R\x05times\x123\n" +
-	"\alast_at\x18\x04 \x01(\v2\x1a.google.protobuf.TimestampR\x06lastAt\"\xb2\x02\n" +
+	"\alast_at\x18\x04 \x01(\v2\x1a.google.protobuf.TimestampR\x06lastAt\"\xd7\x02\n" +
 	"\x17ResolveExecutionRequest\x12'\n" +
 	"\x0fconversation_id\x18\x01 \x01(\tR\x0econversationId\x12\x17\n" +
 	"\aturn_id\x18\x02 \x01(\tR\x06turnId\x12\x1e\n" +
@@ -3850,7 +3880,9 @@ const file_sidecall_v1_operator_service_proto_rawDesc = "" +
 	"\bis_error\x18\a \x01(\bR\aisError\x12\x1f\n" +
 	"\vresolved_by\x18\b \x01(\tR\n" +
 	"resolvedBy\x12\x14\n" +
-	"\x05epoch\x18\t \x01(\x03R\x05epoch\"P\n" +
+	"\x05epoch\x18\t \x01(\x03R\x05epoch\x12#\n" +
+	"\rvalidate_only\x18\n" +
+	" \x01(\bR\fvalidateOnly\"P\n" +
 	"\x18ResolveExecutionResponse\x124\n" +
 	"\texecution\x18\x01 \x01(\v2\x16.sidecall.v1.ExecutionR\texecution\"\xda\x01\n" +
 	"\x16VerifyExecutionRequest\x12'\n" +
@@ -3913,7 +3945,7 @@ const file_sidecall_v1_operator_service_proto_rawDesc = "" +
 	"unappended\x12\x18\n" +
 	"\amessage\x18\x05 \x01(\x03R\amessage\x12\x12\n" +
 	"\x04text\x18\x06 \x01(\tR\x04text\x121\n" +
-	"\x04call\x18\a \x01(\v2\x1d.sidecall.v1.ConversationCallR\x04call\"\xb5\x03\n" +
+	"\x04call\x18\a \x01(\v2\x1d.sidecall.v1.ConversationCallR\x04call\"\xee\x03\n" +
 	"\x10ConversationCall\x12\x1e\n" +
 	"\vtool_use_id\x18\x01 \x01(\tR\ttoolUseId\x12\x17\n" +
 	"\aturn_id\x18\x02 \x01(\tR\x06turnId\x12\x1b\n" +
@@ -3927,7 +3959,10 @@ const file_sidecall_v1_operator_service_proto_rawDesc = "" +
 	"\x04text\x18\n" +
 	" \x01(\tR\x04text\x12\x19\n" +
 	"\btext_cut\x18\v \x01(\bR\atextCut\x124\n" +
-	"\x05error\x18\f \x01(\v2\x1e.sidecall.v1.ConversationErrorR\x05error\"\xa4\x02\n" +
+	"\x05error\x18\f \x01(\v2\x1e.sidecall.v1.ConversationErrorR\x05error\x127\n" +
+	"\n" +
+	"resolution\x18\r \x01(\v2\x17.sidecall.v1.ResolutionR\n" +
+	"resolution\"\xa4\x02\n" +
 	"\x11ConversationError\x12\x12\n" +
 	"\x04code\x18\x01 \x01(\tR\x04code\x12*\n" +
 	"\x04fate\x18\x02 \x01(\x0e2\x16.sidecall.v1.ErrorFateR\x04fate\x12\x12\n" +
@@ -4149,7 +4184,8 @@ var file_sidecall_v1_operator_service_proto_goTypes = []any{
 	(ExecutionState)(0),                // 49: sidecall.v1.ExecutionState
 	(*ExecuteToolResponse)(nil),        // 50: sidecall.v1.ExecuteToolResponse
 	(*PlannedCall)(nil),                // 51: sidecall.v1.PlannedCall
-	(*Hold)(nil),                       // 52: sidecall.v1.Hold
+	(*Resolution)(nil),                 // 52: sidecall.v1.Resolution
+	(*Hold)(nil),                       // 53: sidecall.v1.Hold
 }
 var file_sidecall_v1_operator_service_proto_depIdxs = []int32{
 	7,  // 0: sidecall.v1.ListUnknownResponse.executions:type_name -> sidecall.v1.UnknownExecution
@@ -4190,51 +4226,52 @@ var file_sidecall_v1_operator_service_proto_depIdxs = []int32{
 	3,  // 35: sidecall.v1.ConversationCall.record:type_name -> sidecall.v1.RecordKnown
 	43, // 36: sidecall.v1.ConversationCall.execution:type_name -> sidecall.v1.Execution
 	27, // 37: sidecall.v1.ConversationCall.error:type_name -> sidecall.v1.ConversationError
-	4,  // 38: sidecall.v1.ConversationError.fate:type_name -> sidecall.v1.ErrorFate
-	45, // 39: sidecall.v1.AuditConversationsRequest.since:type_name -> google.protobuf.Timestamp
-	28, // 40: sidecall.v1.AuditConversationsResponse.counts:type_name -> sidecall.v1.ErrorCounts
-	31, // 41: sidecall.v1.AuditConversationsResponse.tools:type_name -> sidecall.v1.AuditedTool
-	32, // 42: sidecall.v1.AuditConversationsResponse.messages:type_name -> sidecall.v1.AuditedMessage
-	48, // 43: sidecall.v1.AuditConversationsResponse.records_kept:type_name -> google.protobuf.Duration
-	48, // 44: sidecall.v1.AuditConversationsResponse.conversations_kept:type_name -> google.protobuf.Duration
-	28, // 45: sidecall.v1.AuditedTool.counts:type_name -> sidecall.v1.ErrorCounts
-	28, // 46: sidecall.v1.AuditedMessage.counts:type_name -> sidecall.v1.ErrorCounts
-	45, // 47: sidecall.v1.VerifyReceiptsResponse.since:type_name -> google.protobuf.Timestamp
-	37, // 48: sidecall.v1.ListHeldResponse.executions:type_name -> sidecall.v1.HeldExecution
-	43, // 49: sidecall.v1.HeldExecution.execution:type_name -> sidecall.v1.Execution
-	52, // 50: sidecall.v1.HeldExecution.hold:type_name -> sidecall.v1.Hold
-	22, // 51: sidecall.v1.HeldExecution.details:type_name -> sidecall.v1.CallDetails
-	43, // 52: sidecall.v1.ApproveExecutionResponse.execution:type_name -> sidecall.v1.Execution
-	43, // 53: sidecall.v1.DenyExecutionResponse.execution:type_name -> sidecall.v1.Execution
-	5,  // 54: sidecall.v1.OperatorService.ListUnknown:input_type -> sidecall.v1.ListUnknownRequest
-	18, // 55: sidecall.v1.OperatorService.ResolveExecution:input_type -> sidecall.v1.ResolveExecutionRequest
-	8,  // 56: sidecall.v1.OperatorService.FindExecutions:input_type -> sidecall.v1.FindExecutionsRequest
-	11, // 57: sidecall.v1.OperatorService.PlanUndo:input_type -> sidecall.v1.PlanUndoRequest
-	13, // 58: sidecall.v1.OperatorService.GetOverview:input_type -> sidecall.v1.GetOverviewRequest
-	20, // 59: sidecall.v1.OperatorService.VerifyExecution:input_type -> sidecall.v1.VerifyExecutionRequest
-	23, // 60: sidecall.v1.OperatorService.ShowConversation:input_type -> sidecall.v1.ShowConversationRequest
-	29, // 61: sidecall.v1.OperatorService.AuditConversations:input_type -> sidecall.v1.AuditConversationsRequest
-	33, // 62: sidecall.v1.OperatorService.VerifyReceipts:input_type -> sidecall.v1.VerifyReceiptsRequest
-	35, // 63: sidecall.v1.OperatorService.ListHeld:input_type -> sidecall.v1.ListHeldRequest
-	38, // 64: sidecall.v1.OperatorService.ApproveExecution:input_type -> sidecall.v1.ApproveExecutionRequest
-	40, // 65: sidecall.v1.OperatorService.DenyExecution:input_type -> sidecall.v1.DenyExecutionRequest
-	6,  // 66: sidecall.v1.OperatorService.ListUnknown:output_type -> sidecall.v1.ListUnknownResponse
-	19, // 67: sidecall.v1.OperatorService.ResolveExecution:output_type -> sidecall.v1.ResolveExecutionResponse
-	9,  // 68: sidecall.v1.OperatorService.FindExecutions:output_type -> sidecall.v1.FindExecutionsResponse
-	12, // 69: sidecall.v1.OperatorService.PlanUndo:output_type -> sidecall.v1.PlanUndoResponse
-	14, // 70: sidecall.v1.OperatorService.GetOverview:output_type -> sidecall.v1.GetOverviewResponse
-	21, // 71: sidecall.v1.OperatorService.VerifyExecution:output_type -> sidecall.v1.VerifyExecutionResponse
-	24, // 72: sidecall.v1.OperatorService.ShowConversation:output_type -> sidecall.v1.ShowConversationResponse
-	30, // 73: sidecall.v1.OperatorService.AuditConversations:output_type -> sidecall.v1.AuditConversationsResponse
-	34, // 74: sidecall.v1.OperatorService.VerifyReceipts:output_type -> sidecall.v1.VerifyReceiptsResponse
-	36, // 75: sidecall.v1.OperatorService.ListHeld:output_type -> sidecall.v1.ListHeldResponse
-	39, // 76: sidecall.v1.OperatorService.ApproveExecution:output_type -> sidecall.v1.ApproveExecutionResponse
-	41, // 77: sidecall.v1.OperatorService.DenyExecution:output_type -> sidecall.v1.DenyExecutionResponse
-	66, // [66:78] is the sub-list for method output_type
-	54, // [54:66] is the sub-list for method input_type
-	54, // [54:54] is the sub-list for extension type_name
-	54, // [54:54] is the sub-list for extension extendee
-	0,  // [0:54] is the sub-list for field type_name
+	52, // 38: sidecall.v1.ConversationCall.resolution:type_name -> sidecall.v1.Resolution
+	4,  // 39: sidecall.v1.ConversationError.fate:type_name -> sidecall.v1.ErrorFate
+	45, // 40: sidecall.v1.AuditConversationsRequest.since:type_name -> google.protobuf.Timestamp
+	28, // 41: sidecall.v1.AuditConversationsResponse.counts:type_name -> sidecall.v1.ErrorCounts
+	31, // 42: sidecall.v1.AuditConversationsResponse.tools:type_name -> sidecall.v1.AuditedTool
+	32, // 43: sidecall.v1.AuditConversationsResponse.messages:type_name -> sidecall.v1.AuditedMessage
+	48, // 44: sidecall.v1.AuditConversationsResponse.records_kept:type_name -> google.protobuf.Duration
+	48, // 45: sidecall.v1.AuditConversationsResponse.conversations_kept:type_name -> google.protobuf.Duration
+	28, // 46: sidecall.v1.AuditedTool.counts:type_name -> sidecall.v1.ErrorCounts
+	28, // 47: sidecall.v1.AuditedMessage.counts:type_name -> sidecall.v1.ErrorCounts
+	45, // 48: sidecall.v1.VerifyReceiptsResponse.since:type_name -> google.protobuf.Timestamp
+	37, // 49: sidecall.v1.ListHeldResponse.executions:type_name -> sidecall.v1.HeldExecution
+	43, // 50: sidecall.v1.HeldExecution.execution:type_name -> sidecall.v1.Execution
+	53, // 51: sidecall.v1.HeldExecution.hold:type_name -> sidecall.v1.Hold
+	22, // 52: sidecall.v1.HeldExecution.details:type_name -> sidecall.v1.CallDetails
+	43, // 53: sidecall.v1.ApproveExecutionResponse.execution:type_name -> sidecall.v1.Execution
+	43, // 54: sidecall.v1.DenyExecutionResponse.execution:type_name -> sidecall.v1.Execution
+	5,  // 55: sidecall.v1.OperatorService.ListUnknown:input_type -> sidecall.v1.ListUnknownRequest
+	18, // 56: sidecall.v1.OperatorService.ResolveExecution:input_type -> sidecall.v1.ResolveExecutionRequest
+	8,  // 57: sidecall.v1.OperatorService.FindExecutions:input_type -> sidecall.v1.FindExecutionsRequest
+	11, // 58: sidecall.v1.OperatorService.PlanUndo:input_type -> sidecall.v1.PlanUndoRequest
+	13, // 59: sidecall.v1.OperatorService.GetOverview:input_type -> sidecall.v1.GetOverviewRequest
+	20, // 60: sidecall.v1.OperatorService.VerifyExecution:input_type -> sidecall.v1.VerifyExecutionRequest
+	23, // 61: sidecall.v1.OperatorService.ShowConversation:input_type -> sidecall.v1.ShowConversationRequest
+	29, // 62: sidecall.v1.OperatorService.AuditConversations:input_type -> sidecall.v1.AuditConversationsRequest
+	33, // 63: sidecall.v1.OperatorService.VerifyReceipts:input_type -> sidecall.v1.VerifyReceiptsRequest
+	35, // 64: sidecall.v1.OperatorService.ListHeld:input_type -> sidecall.v1.ListHeldRequest
+	38, // 65: sidecall.v1.OperatorService.ApproveExecution:input_type -> sidecall.v1.ApproveExecutionRequest
+	40, // 66: sidecall.v1.OperatorService.DenyExecution:input_type -> sidecall.v1.DenyExecutionRequest
+	6,  // 67: sidecall.v1.OperatorService.ListUnknown:output_type -> sidecall.v1.ListUnknownResponse
+	19, // 68: sidecall.v1.OperatorService.ResolveExecution:output_type -> sidecall.v1.ResolveExecutionResponse
+	9,  // 69: sidecall.v1.OperatorService.FindExecutions:output_type -> sidecall.v1.FindExecutionsResponse
+	12, // 70: sidecall.v1.OperatorService.PlanUndo:output_type -> sidecall.v1.PlanUndoResponse
+	14, // 71: sidecall.v1.OperatorService.GetOverview:output_type -> sidecall.v1.GetOverviewResponse
+	21, // 72: sidecall.v1.OperatorService.VerifyExecution:output_type -> sidecall.v1.VerifyExecutionResponse
+	24, // 73: sidecall.v1.OperatorService.ShowConversation:output_type -> sidecall.v1.ShowConversationResponse
+	30, // 74: sidecall.v1.OperatorService.AuditConversations:output_type -> sidecall.v1.AuditConversationsResponse
+	34, // 75: sidecall.v1.OperatorService.VerifyReceipts:output_type -> sidecall.v1.VerifyReceiptsResponse
+	36, // 76: sidecall.v1.OperatorService.ListHeld:output_type -> sidecall.v1.ListHeldResponse
+	39, // 77: sidecall.v1.OperatorService.ApproveExecution:output_type -> sidecall.v1.ApproveExecutionResponse
+	41, // 78: sidecall.v1.OperatorService.DenyExecution:output_type -> sidecall.v1.DenyExecutionResponse
+	67, // [67:79] is the sub-list for method output_type
+	55, // [55:67] is the sub-list for method input_type
+	55, // [55:55] is the sub-list for extension type_name
+	55, // [55:55] is the sub-list for extension extendee
+	0,  // [0:55] is the sub-list for field type_name
 }
 
 func init() { file_sidecall_v1_operator_service_proto_init() }

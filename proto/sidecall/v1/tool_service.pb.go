@@ -3008,7 +3008,8 @@ type Execution struct {
 	// When it was claimed last, or held, by the store's clock. Unset of a record that
 	// cannot be read.
 	StartedAt *timestamppb.Timestamp `protobuf:"bytes,2,opt,name=started_at,json=startedAt,proto3" json:"started_at,omitempty"`
-	// Unset while the call is claimed, and of a held one that was never sent.
+	// Unset while the call is claimed, and of a held one that was never sent. Of an unknown
+	// call that was settled since, when it ended: result.resolution.at says when it was settled.
 	FinishedAt *timestamppb.Timestamp `protobuf:"bytes,3,opt,name=finished_at,json=finishedAt,proto3" json:"finished_at,omitempty"`
 	// Attempts made at the backend.
 	Attempts int32 `protobuf:"varint,4,opt,name=attempts,proto3" json:"attempts,omitempty"`

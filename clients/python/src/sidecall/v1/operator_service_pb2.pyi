@@ -139,16 +139,18 @@ class FindExecutionsRequest(_message.Message):
     def __init__(self, key: _Optional[str] = ..., value: _Optional[str] = ..., label: _Optional[str] = ..., label_value: _Optional[str] = ..., tool_use_id: _Optional[str] = ..., conversation_id: _Optional[str] = ..., tool_name: _Optional[str] = ..., since: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., page_size: _Optional[int] = ..., page_token: _Optional[str] = ...) -> None: ...
 
 class FindExecutionsResponse(_message.Message):
-    __slots__ = ("executions", "next_page_token", "remembered_since", "search_keys")
+    __slots__ = ("executions", "next_page_token", "remembered_since", "search_keys", "nearest_tool")
     EXECUTIONS_FIELD_NUMBER: _ClassVar[int]
     NEXT_PAGE_TOKEN_FIELD_NUMBER: _ClassVar[int]
     REMEMBERED_SINCE_FIELD_NUMBER: _ClassVar[int]
     SEARCH_KEYS_FIELD_NUMBER: _ClassVar[int]
+    NEAREST_TOOL_FIELD_NUMBER: _ClassVar[int]
     executions: _containers.RepeatedCompositeFieldContainer[FoundExecution]
     next_page_token: str
     remembered_since: _timestamp_pb2.Timestamp
     search_keys: _containers.RepeatedScalarFieldContainer[str]
-    def __init__(self, executions: _Optional[_Iterable[_Union[FoundExecution, _Mapping]]] = ..., next_page_token: _Optional[str] = ..., remembered_since: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., search_keys: _Optional[_Iterable[str]] = ...) -> None: ...
+    nearest_tool: str
+    def __init__(self, executions: _Optional[_Iterable[_Union[FoundExecution, _Mapping]]] = ..., next_page_token: _Optional[str] = ..., remembered_since: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., search_keys: _Optional[_Iterable[str]] = ..., nearest_tool: _Optional[str] = ...) -> None: ...
 
 class FoundExecution(_message.Message):
     __slots__ = ("tenant", "conversation_id", "turn_id", "tool_use_id", "verdict", "explanation", "advice", "execution", "details", "idempotency_key", "fingerprint", "replays", "last_replayed_at", "verify_with", "verifiable", "journaled", "damage")
@@ -281,7 +283,7 @@ class ErrorText(_message.Message):
     def __init__(self, code: _Optional[str] = ..., constraint: _Optional[str] = ..., times: _Optional[int] = ..., last_at: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ...) -> None: ...
 
 class ResolveExecutionRequest(_message.Message):
-    __slots__ = ("conversation_id", "turn_id", "tool_use_id", "state", "reason", "content", "is_error", "resolved_by", "epoch")
+    __slots__ = ("conversation_id", "turn_id", "tool_use_id", "state", "reason", "content", "is_error", "resolved_by", "epoch", "validate_only")
     CONVERSATION_ID_FIELD_NUMBER: _ClassVar[int]
     TURN_ID_FIELD_NUMBER: _ClassVar[int]
     TOOL_USE_ID_FIELD_NUMBER: _ClassVar[int]
@@ -291,6 +293,7 @@ class ResolveExecutionRequest(_message.Message):
     IS_ERROR_FIELD_NUMBER: _ClassVar[int]
     RESOLVED_BY_FIELD_NUMBER: _ClassVar[int]
     EPOCH_FIELD_NUMBER: _ClassVar[int]
+    VALIDATE_ONLY_FIELD_NUMBER: _ClassVar[int]
     conversation_id: str
     turn_id: str
     tool_use_id: str
@@ -300,7 +303,8 @@ class ResolveExecutionRequest(_message.Message):
     is_error: bool
     resolved_by: str
     epoch: int
-    def __init__(self, conversation_id: _Optional[str] = ..., turn_id: _Optional[str] = ..., tool_use_id: _Optional[str] = ..., state: _Optional[_Union[_tool_service_pb2.ExecutionState, str]] = ..., reason: _Optional[str] = ..., content: _Optional[str] = ..., is_error: _Optional[bool] = ..., resolved_by: _Optional[str] = ..., epoch: _Optional[int] = ...) -> None: ...
+    validate_only: bool
+    def __init__(self, conversation_id: _Optional[str] = ..., turn_id: _Optional[str] = ..., tool_use_id: _Optional[str] = ..., state: _Optional[_Union[_tool_service_pb2.ExecutionState, str]] = ..., reason: _Optional[str] = ..., content: _Optional[str] = ..., is_error: _Optional[bool] = ..., resolved_by: _Optional[str] = ..., epoch: _Optional[int] = ..., validate_only: _Optional[bool] = ...) -> None: ...
 
 class ResolveExecutionResponse(_message.Message):
     __slots__ = ("execution",)
@@ -420,7 +424,7 @@ class ConversationEvent(_message.Message):
     def __init__(self, kind: _Optional[_Union[ConversationEventKind, str]] = ..., prompt: _Optional[int] = ..., prompt_id: _Optional[str] = ..., unappended: _Optional[bool] = ..., message: _Optional[int] = ..., text: _Optional[str] = ..., call: _Optional[_Union[ConversationCall, _Mapping]] = ...) -> None: ...
 
 class ConversationCall(_message.Message):
-    __slots__ = ("tool_use_id", "turn_id", "tool_name", "arguments_json", "arguments_cut", "record", "execution", "damage", "answered", "text", "text_cut", "error")
+    __slots__ = ("tool_use_id", "turn_id", "tool_name", "arguments_json", "arguments_cut", "record", "execution", "damage", "answered", "text", "text_cut", "error", "resolution")
     TOOL_USE_ID_FIELD_NUMBER: _ClassVar[int]
     TURN_ID_FIELD_NUMBER: _ClassVar[int]
     TOOL_NAME_FIELD_NUMBER: _ClassVar[int]
@@ -433,6 +437,7 @@ class ConversationCall(_message.Message):
     TEXT_FIELD_NUMBER: _ClassVar[int]
     TEXT_CUT_FIELD_NUMBER: _ClassVar[int]
     ERROR_FIELD_NUMBER: _ClassVar[int]
+    RESOLUTION_FIELD_NUMBER: _ClassVar[int]
     tool_use_id: str
     turn_id: str
     tool_name: str
@@ -445,7 +450,8 @@ class ConversationCall(_message.Message):
     text: str
     text_cut: bool
     error: ConversationError
-    def __init__(self, tool_use_id: _Optional[str] = ..., turn_id: _Optional[str] = ..., tool_name: _Optional[str] = ..., arguments_json: _Optional[str] = ..., arguments_cut: _Optional[bool] = ..., record: _Optional[_Union[RecordKnown, str]] = ..., execution: _Optional[_Union[_tool_service_pb2.Execution, _Mapping]] = ..., damage: _Optional[str] = ..., answered: _Optional[bool] = ..., text: _Optional[str] = ..., text_cut: _Optional[bool] = ..., error: _Optional[_Union[ConversationError, _Mapping]] = ...) -> None: ...
+    resolution: _tool_service_pb2.Resolution
+    def __init__(self, tool_use_id: _Optional[str] = ..., turn_id: _Optional[str] = ..., tool_name: _Optional[str] = ..., arguments_json: _Optional[str] = ..., arguments_cut: _Optional[bool] = ..., record: _Optional[_Union[RecordKnown, str]] = ..., execution: _Optional[_Union[_tool_service_pb2.Execution, _Mapping]] = ..., damage: _Optional[str] = ..., answered: _Optional[bool] = ..., text: _Optional[str] = ..., text_cut: _Optional[bool] = ..., error: _Optional[_Union[ConversationError, _Mapping]] = ..., resolution: _Optional[_Union[_tool_service_pb2.Resolution, _Mapping]] = ...) -> None: ...
 
 class ConversationError(_message.Message):
     __slots__ = ("code", "fate", "spun", "vague", "next_text", "next_tool", "next_again", "next_differences", "next_nothing")
