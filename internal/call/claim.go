@@ -49,8 +49,7 @@ func (e *Executor) claim(ctx context.Context, c *call) (rules.Heard, *answer) {
 			}
 			return heard, nil
 		}
-		if admission.Verdict == dedupe.Mismatch && req.Fingerprint != admission.Record.Fingerprint && !decided(admission.Record) && (recorded{c, admission}).isOf() {
-			// The schema has been changed since, and reads the arguments otherwise.
+		if c.readOtherwise(req, admission) {
 			req.Fingerprint = admission.Record.Fingerprint
 			continue
 		}
@@ -66,13 +65,23 @@ func (e *Executor) claim(ctx context.Context, c *call) (rules.Heard, *answer) {
 		if refused := c.held.hear(nil, heard); refused != nil {
 			return heard, refused
 		}
-		r := recorded{c, admission}
-		a := r.sayWhenToAsk(r.answer(), tooEarly)
-		if admission.Verdict == dedupe.DuplicateEffect || admission.Verdict == dedupe.EffectUnknown {
-			return heard, e.orderedAgain(ctx, c, a)
-		}
-		return heard, a
+		return heard, e.told(ctx, recorded{c, admission}, tooEarly)
 	}
+}
+
+// told is what a call is answered that something recorded stands in the way of.
+func (e *Executor) told(ctx context.Context, r recorded, tooEarly time.Duration) *answer {
+	a := r.sayWhenToAsk(r.answer(), tooEarly)
+	if r.Verdict == dedupe.DuplicateEffect || r.Verdict == dedupe.EffectUnknown {
+		return e.orderedAgain(ctx, r.call, a)
+	}
+	return a
+}
+
+// readOtherwise reports that the record is of a call with the same arguments, as they were read
+// by a schema that has been changed since.
+func (c *call) readOtherwise(req dedupe.Request, a dedupe.Admission) bool {
+	return a.Verdict == dedupe.Mismatch && req.Fingerprint != a.Record.Fingerprint && !decided(a.Record) && (recorded{c, a}).isOf()
 }
 
 // mayWait takes a seat to wait in for what becomes of a duplicate, if there is one.

@@ -128,8 +128,8 @@ func (s server) pages(ctx context.Context, method, key string, room backend.Room
 				return nil
 			}
 		}
-		var next string
-		if json.Unmarshal(page["nextCursor"], &next) != nil || next == "" {
+		next := text(page["nextCursor"])
+		if next == "" {
 			return nil
 		}
 		if params, err = json.Marshal(map[string]string{"cursor": next}); err != nil {
@@ -137,6 +137,14 @@ func (s server) pages(ctx context.Context, method, key string, room backend.Room
 		}
 	}
 	return nil
+}
+
+// text is a value that is a text; else empty.
+func text(value json.RawMessage) (t string) {
+	if json.Unmarshal(value, &t) != nil {
+		return ""
+	}
+	return t
 }
 
 // first is the answer of the first server that has one.

@@ -93,12 +93,13 @@ func (f *face) scope(req *sdk.CallToolRequest) string {
 
 // traced hands the trace of a request on.
 func traced(ctx context.Context, meta map[string]any) context.Context {
+	var all []string
 	for _, name := range []string{"traceparent", "tracestate", "baggage"} {
 		if value, ok := meta[name].(string); ok && value != "" {
-			ctx = metadata.AppendToOutgoingContext(ctx, name, value)
+			all = append(all, name, value)
 		}
 	}
-	return ctx
+	return metadata.AppendToOutgoingContext(ctx, all...)
 }
 
 // approval names the question that a held call asks.

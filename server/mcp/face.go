@@ -57,7 +57,7 @@ func capabilities(servers bool) *sdk.ServerCapabilities {
 	}
 	if servers {
 		c.Resources, c.Prompts, c.Completions = &sdk.ResourceCapabilities{Subscribe: true, ListChanged: true}, &sdk.PromptCapabilities{ListChanged: true}, new(sdk.CompletionCapabilities)
-		c.Logging = new(sdk.LoggingCapabilities)
+		c.Logging = new(sdk.LoggingCapabilities) //nolint:staticcheck // it works as long as clients have it
 	}
 	return c
 }
@@ -105,7 +105,7 @@ func (f *face) logAt(ctx context.Context, next sdk.MethodHandler, session sdk.Se
 	if !ok {
 		return nil
 	}
-	_, err := next(ctx, "logging/setLevel", &sdk.ServerRequest[*sdk.SetLoggingLevelParams]{Session: own, Params: &sdk.SetLoggingLevelParams{Level: "info"}})
+	_, err := next(ctx, "logging/setLevel", &sdk.ServerRequest[*sdk.SetLoggingLevelParams]{Session: own, Params: &sdk.SetLoggingLevelParams{Level: "info"}}) //nolint:staticcheck // likewise
 	return err
 }
 

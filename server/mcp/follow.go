@@ -13,7 +13,7 @@ import (
 // follow tells sessions what changes, until ctx ends.
 func (f *face) follow(ctx context.Context) {
 	for ctx.Err() == nil {
-		if err := f.hear(ctx); err != nil && ctx.Err() == nil {
+		if err := f.hear(ctx); ctx.Err() == nil {
 			f.options.Log.Debug("mcp: the sidecar is not followed for now", "error", err)
 		}
 		select {
@@ -23,7 +23,7 @@ func (f *face) follow(ctx context.Context) {
 	}
 }
 
-// hear tells sessions what the sidecar says, until it says no more.
+// hear tells sessions what the sidecar says, until it says no more: the error is why.
 func (f *face) hear(ctx context.Context) error {
 	stream, err := f.options.Servers.Follow(ctx, &sidecallv1.FollowRequest{Profile: f.profile})
 	if err != nil {

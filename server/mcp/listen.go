@@ -58,11 +58,11 @@ func (f *face) progressed(ctx context.Context, req *sdk.CallToolRequest, p *side
 
 // said hands a notification on.
 func (f *face) said(ctx context.Context, session *sdk.ServerSession, m *sidecallv1.McpMessage) {
-	params := new(sdk.LoggingMessageParams)
+	params := new(sdk.LoggingMessageParams) //nolint:staticcheck // it works as long as clients have it
 	if m.GetMethod() != "notifications/message" || json.Unmarshal([]byte(m.GetParamsJson()), params) != nil {
 		return
 	}
-	f.heard(session.Log(ctx, params))
+	f.heard(session.Log(ctx, params)) //nolint:staticcheck // likewise
 }
 
 // heard logs what a client could not be told: it may have gone.

@@ -33,7 +33,7 @@ func (b *Backend) offers() *mcp.ClientCapabilities {
 // hearLog has the server told to send its log messages, where they are wanted.
 func (b *Backend) hearLog(ctx context.Context, s *session) {
 	said := s.client.InitializeResult()
-	if !slices.Contains(b.cfg.HandsOn, "logging") || s.modern() || said == nil || said.Capabilities == nil || said.Capabilities.Logging == nil {
+	if !slices.Contains(b.cfg.HandsOn, "logging") || s.modern() || said == nil || said.Capabilities == nil || said.Capabilities.Logging == nil { //nolint:staticcheck // it works as long as servers have it
 		return
 	}
 	if err := s.client.SetLoggingLevel(ctx, &mcp.SetLoggingLevelParams{Level: "info"}); err != nil { //nolint:staticcheck // it works as long as servers have it
@@ -50,7 +50,7 @@ func questioned(s *session) mcp.Middleware {
 			case methodElicit:
 				return askCaller[mcp.ElicitResult](ctx, s, method, req.GetParams())
 			case methodSample:
-				return askCaller[mcp.CreateMessageWithToolsResult](ctx, s, method, req.GetParams())
+				return askCaller[mcp.CreateMessageWithToolsResult](ctx, s, method, req.GetParams()) //nolint:staticcheck // likewise
 			default:
 				return next(ctx, method, req)
 			}

@@ -167,9 +167,11 @@ func (in *inbox) underWay(c *capture, caller backend.Caller) (over func()) {
 func (in *inbox) only() (caller backend.Caller) {
 	in.mu.Lock()
 	defer in.mu.Unlock()
-	if len(in.callers) == 1 {
-		for _, caller = range in.callers {
-		}
+	if len(in.callers) != 1 {
+		return nil
+	}
+	for _, caller = range in.callers {
+		break
 	}
 	return caller
 }
