@@ -157,8 +157,8 @@ func (c *Claim) abandon() {
 // Appends, Frees and HoldFor of the settlement; the rest is filled in here. An Unknown call whose effect
 // may repeat is recorded as NotRun: it may simply run again.
 //
-// A store that cannot be reached is asked again until ctx ends, one lease at the most, and with
-// a journal for 2 s at the most, for 250 ms when it is known to be down. Then the settlement
+// A store that cannot be reached is asked again until ctx ends, for Options.Patience at the most,
+// and with a journal for 2 s at the most, for 250 ms when it is known to be down. Then the settlement
 // goes to the journal, or memory, which takes 3 s at the most whatever ctx says, and the
 // verdict is Journaled. Superseded means that somebody else has decided the call. Whatever
 // comes of it, the claim is no longer renewed, and duplicates that waited here go on. An error
