@@ -17,9 +17,7 @@ import (
 type Claim struct {
 	dedupe *Dedupe
 	key    tool.CallID
-	record Record
-	effect EffectKey
-	terms  []Term
+	origin Origin // as it was made
 	flight *flight
 	sent   time.Time // when the request for it was
 	// restored: the store had forgotten the claim, and knows it again. It is the timer's own.
@@ -35,7 +33,7 @@ type Claim struct {
 
 // newClaim returns the claim that a request sent at an instant has won.
 func newClaim(ctx context.Context, d *Dedupe, req *Request, record *Record, f *flight, sent time.Time) *Claim {
-	c := &Claim{dedupe: d, key: req.Key, record: *record, effect: req.EffectKey, terms: req.Terms, flight: f, sent: sent, confirmed: sent}
+	c := &Claim{dedupe: d, key: req.Key, origin: Origin{*record, req.EffectKey, req.Terms}, flight: f, sent: sent, confirmed: sent}
 	end, ok := ctx.Deadline()
 	if !ok {
 		end = sent.Add(d.options.Retention)
@@ -56,14 +54,11 @@ func (c *Claim) Held() bool {
 	return ahead(confirmed.Add(surely(c.dedupe.options.Lease)), time.Now()) && c.dedupe.fence.covers(confirmed)
 }
 
-// origin is the claim as it was made.
-func (c *Claim) origin() *Origin { return &Origin{c.record, c.effect, c.terms} }
-
 // Epoch counts the claims of this call; 1 for the first.
-func (c *Claim) Epoch() int64 { return c.record.Epoch }
+func (c *Claim) Epoch() int64 { return c.origin.Record.Epoch }
 
 // Now is the store's time, as far as it is known since the claim was won.
-func (c *Claim) Now() time.Time { return c.record.StartedAt.Add(time.Since(c.sent)) }
+func (c *Claim) Now() time.Time { return c.origin.Record.StartedAt.Add(time.Since(c.sent)) }
 
 // KeepUntil says that the call may last until an instant; without it that is the deadline of
 // the context that the claim was asked for with.
@@ -88,7 +83,7 @@ func (c *Claim) renew() {
 	}
 	ctx, cancel := context.WithTimeout(d.life.background, lease/3)
 	defer cancel()
-	renewal := Renewal{Key: c.key, Claim: *c.origin(), Lease: lease, Retention: d.options.Retention}
+	renewal := Renewal{Key: c.key, Claim: c.origin, Lease: lease, Retention: d.options.Retention}
 	var record Record
 	var restored bool
 	err := Survive(func() (err error) {
@@ -103,7 +98,7 @@ func (c *Claim) renew() {
 		d.courier.log.Error("claim recorded anew: the store had forgotten a running call, and another may have run it meanwhile",
 			"call", Settlement{Key: c.key, State: record.State, Epoch: record.Epoch})
 	}
-	ours := record.Owner == c.record.Owner && record.Epoch == c.record.Epoch
+	ours := record.Owner == c.origin.Record.Owner && record.Epoch == c.origin.Record.Epoch
 	d.courier.heard(err)
 	switch {
 	case IsCorrupt(err):
@@ -157,8 +152,8 @@ func (c *Claim) abandon() {
 // Appends, Frees and HoldFor of the settlement; the rest is filled in here. An Unknown call whose effect
 // may repeat is recorded as NotRun: it may simply run again.
 //
-// A store that cannot be reached is asked again until ctx ends, one lease at the most, and with
-// a journal for 2 s at the most, for 250 ms when it is known to be down. Then the settlement
+// A store that cannot be reached is asked again until ctx ends, for Options.Patience at the most,
+// and with a journal for 2 s at the most, for 250 ms when it is known to be down. Then the settlement
 // goes to the journal, or memory, which takes 3 s at the most whatever ctx says, and the
 // verdict is Journaled. Superseded means that somebody else has decided the call. Whatever
 // comes of it, the claim is no longer renewed, and duplicates that waited here go on. An error
@@ -166,9 +161,9 @@ func (c *Claim) abandon() {
 // claim is held as before.
 func (c *Claim) Settle(ctx context.Context, s Settlement) (SettleVerdict, error) {
 	courier := c.dedupe.courier
-	s.Key, s.Owner, s.Epoch = c.key, c.record.Owner, c.record.Epoch
-	s.Retention, s.Claim = c.dedupe.options.Retention, c.origin()
-	if s.State == Unknown && c.record.Effect.Repeatable() {
+	s.Key, s.Owner, s.Epoch = c.key, c.origin.Record.Owner, c.origin.Record.Epoch
+	s.Retention, s.Claim = c.dedupe.options.Retention, &c.origin
+	if s.State == Unknown && c.origin.Record.Effect.Repeatable() {
 		s.State = NotRun
 	}
 	var ended Admission
@@ -201,7 +196,7 @@ func (c *Claim) Settle(ctx context.Context, s Settlement) (SettleVerdict, error)
 	}
 	if err == nil && verdict != Superseded && s.State != NotRun {
 		// As the store now has it, but for FinishedAt, which is guessed here.
-		ended.Record, _, _ = c.record.Settle(s, c.Now())
+		ended.Record, _, _ = c.origin.Record.Settle(s, c.Now())
 		ended.Journaled = verdict == Journaled
 	}
 	return verdict, err

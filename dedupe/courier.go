@@ -32,6 +32,7 @@ const (
 type courier struct {
 	store Store
 	lease time.Duration
+	alone time.Duration // the patience without a journal
 	life  *life
 	log   *slog.Logger
 
@@ -50,7 +51,7 @@ type courier struct {
 
 func newCourier(store Store, o Options, l *life) *courier {
 	c := &courier{
-		store: store, lease: o.Lease, life: l, log: o.Log, late: newQueue(o.Journal, o.LateBytes), pause: replayFirst,
+		store: store, lease: o.Lease, alone: o.Patience, life: l, log: o.Log, late: newQueue(o.Journal, o.LateBytes), pause: replayFirst,
 		unheard: unheard{first: make(chan struct{}, firstTurns), down: make(chan struct{}, downTurns)},
 	}
 	_, c.volatile = o.Journal.(*inMemory)
@@ -103,7 +104,7 @@ func (c *courier) heard(err error) {
 func (c *courier) patience() time.Duration {
 	switch {
 	case c.volatile:
-		return c.lease
+		return c.alone
 	case c.down.Load():
 		return min(c.lease, patienceDown)
 	default:

@@ -150,12 +150,15 @@ func DecodeSealed(b []byte) (s Stored, err error) {
 	return s, nil
 }
 
-var castagnoli = crc32.MakeTable(crc32.Castagnoli)
+var (
+	castagnoli = crc32.MakeTable(crc32.Castagnoli)
+	unmarked   = []byte{0}
+)
 
 // seal is the checksum of a record and its result.
 func seal(body, result []byte) uint32 {
 	sum := crc32.Update(0, castagnoli, body[:MarkAt])
-	sum = crc32.Update(sum, castagnoli, []byte{0})
+	sum = crc32.Update(sum, castagnoli, unmarked)
 	sum = crc32.Update(sum, castagnoli, body[MarkAt+1:])
 	return crc32.Update(sum, castagnoli, result)
 }

@@ -33,8 +33,8 @@ const logHead = 1 + 2
 // wraps ErrCorrupt, comes with those before the one that cannot be read.
 func DecodeLog(log []byte) (entries [][]byte, err error) {
 	keep := 0
-	if len(log) > 0 {
-		entries = make([][]byte, 0, min(log[0], MaxLogEntries))
+	if len(log) >= logHead { // there are about as many as are as long as the first
+		entries = make([][]byte, 0, len(log)/(logHead+int(log[1])<<8+int(log[2])))
 	}
 	for r := (reader{rest: log}); len(r.rest) > 0; {
 		head := r.take(1)

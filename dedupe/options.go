@@ -13,6 +13,9 @@ type Options struct {
 	Lease time.Duration
 	// Retention is how long a record is remembered. Default 24 h; at least Lease.
 	Retention time.Duration
+	// Patience is how long a settlement asks a store that does not take it where there is no
+	// Journal that does. Default, and at most, the Lease.
+	Patience time.Duration
 	// Incarnation names this process in the owner of a record. A random part that no other
 	// process has is always added.
 	Incarnation string
@@ -42,6 +45,7 @@ type Options struct {
 // withDefaults fills what was left out.
 func (o Options) withDefaults() Options {
 	o.Lease = cmp.Or(max(o.Lease, 0), 30*time.Second)
+	o.Patience = min(cmp.Or(max(o.Patience, 0), o.Lease), o.Lease)
 	o.Retention = max(cmp.Or(max(o.Retention, 0), 24*time.Hour), o.Lease)
 	o.Tenure = cmp.Or(max(o.Tenure, 0), defaultTenure)
 	o.Log = cmp.Or(o.Log, slog.New(slog.DiscardHandler))

@@ -30,8 +30,8 @@ type Ticket struct {
 	first  flight  // of a request that leads from the start, as most do
 	leads  bool
 	// under is what the store has said of what is under way, since the request leads:
-	// InFlight or EffectInFlight.
-	under   Admission
+	// InFlight or EffectInFlight; nil for nothing.
+	under   *Admission
 	changed <-chan struct{} // closed when there may be news for one who follows
 }
 
@@ -63,7 +63,7 @@ func (t *Ticket) Admit(ctx context.Context, req Request) (Admission, *Claim, err
 			return Admission{}, nil, ErrClosed
 		case t.flight == nil:
 			t.flight, t.leads = d.flights.join(t.request.Key, new(flight))
-			t.under = Admission{}
+			t.under = nil
 			continue
 		case t.leads:
 			if answer, waits := d.courier.pending(ctx, t.request); waits {
@@ -105,7 +105,7 @@ func (t *Ticket) Wait(ctx context.Context) (answer Admission, claim *Claim, err 
 	if t.under.Verdict == EffectInFlight {
 		awaited = t.under.Earlier
 	}
-	answer = t.under
+	answer = *t.under
 	closed := t.dedupe.poll(within, awaited, func() bool {
 		answer, claim, err = t.ask(ctx)
 		return err != nil || !answer.Verdict.Waits()
@@ -163,10 +163,10 @@ func (t *Ticket) heard(ctx context.Context, answer Admission, sent time.Time) (A
 		t.dedupe.flights.say(f, &answer.Record)
 		return answer, newClaim(ctx, t.dedupe, &t.request, &answer.Record, f, sent), nil
 	case InFlight:
-		t.under = answer
+		t.under = new(answer)
 		t.dedupe.flights.say(t.flight, &answer.Record)
 	case EffectInFlight: // of another call, under whose flight this one has no place
-		t.under = answer
+		t.under = new(answer)
 	case Replay, OutcomeUnknown, Mismatch, AwaitsApproval:
 		t.land(answer, nil)
 	case MayRun, Exceeded, DuplicateEffect, EffectUnknown:
@@ -183,8 +183,8 @@ func (t *Ticket) failed(ctx context.Context, err error) (Admission, *Claim, erro
 	switch {
 	case ctx.Err() == nil:
 		t.land(Admission{}, err)
-	case t.under.Verdict != 0:
-		return t.under, nil, nil
+	case t.under != nil:
+		return *t.under, nil, nil
 	default:
 		t.land(Admission{}, nil)
 	}

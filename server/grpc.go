@@ -149,7 +149,7 @@ func (g *GRPC) server(in *intake, more ...grpc.ServerOption) *grpc.Server {
 
 // unary are the interceptors of what has one request and one response.
 func (g *GRPC) unary(in *intake) []grpc.UnaryServerInterceptor {
-	return []grpc.UnaryServerInterceptor{readable(g.options.MaxRequestBytes), g.drain.intercept, in.fewLoads, withTraceContext, recovered(g.logger)}
+	return []grpc.UnaryServerInterceptor{readable, g.drain.intercept, in.fewLoads, withTraceContext, recovered(g.logger)}
 }
 
 // elsewhere answers a request for a service that agents do not have. One who asks
@@ -180,32 +180,17 @@ const connWindow = 1 << 20
 // gRPC to refuse it before it is read: in its own words, which name no setting.
 const wellBeyond = 1 << 20
 
-// readable refuses requests of more than so many bytes, and says which setting
-// does; and questions with a text that is not UTF-8, with its field. A call with
+// readable refuses questions with a text that is not UTF-8, with its field. A call with
 // one gets its result.
-func readable(most int) grpc.UnaryServerInterceptor {
-	return func(ctx context.Context, req any, _ *grpc.UnaryServerInfo, next grpc.UnaryHandler) (any, error) {
-		message, ok := req.(proto.Message)
-		if !ok {
-			return next(ctx, req)
+func readable(ctx context.Context, req any, _ *grpc.UnaryServerInfo, next grpc.UnaryHandler) (any, error) {
+	switch req := req.(type) {
+	case *sidecallv1.ExecuteToolRequest, *sidecallv1.ExecuteToolsRequest:
+	case proto.Message:
+		if field := notUTF8Field(req.ProtoReflect()); field != nil {
+			return nil, status.Errorf(codes.InvalidArgument, "%s: %s", field.Name(), explain.NotText(req.ProtoReflect().Get(field).String()))
 		}
-		most := most
-		switch req.(type) {
-		case *sidecallv1.RunMessageRequest, *sidecallv1.ReadMessageRequest:
-			most *= messageRequests
-		}
-		if size := proto.Size(message); size > most {
-			return nil, tooLarge(ctx, int64(size), most)
-		}
-		switch req.(type) {
-		case *sidecallv1.ExecuteToolRequest, *sidecallv1.ExecuteToolsRequest:
-			return next(ctx, req)
-		}
-		if field := notUTF8Field(message.ProtoReflect()); field != nil {
-			return nil, status.Errorf(codes.InvalidArgument, "%s: %s", field.Name(), explain.NotText(message.ProtoReflect().Get(field).String()))
-		}
-		return next(ctx, req)
 	}
+	return next(ctx, req)
 }
 
 // recovered keeps a bug in one request from ending the process. Calls have a

@@ -65,7 +65,7 @@ func (q question) RecvMsg(into any) error {
 		return err
 	}
 	defer load.Release()
-	return q.intake.decode(data, into)
+	return q.intake.decode(ctx, data, into)
 }
 
 // SendMsg sends an answer. A stream ends whose answers are not read.

@@ -130,7 +130,7 @@ func (in *intake) methods(service *grpc.ServiceDesc) *grpc.ServiceDesc {
 					defer load.Release()
 					ctx = context.WithValue(ctx, loadKey{}, load)
 				}
-				return method.Handler(srv, ctx, func(into any) error { return in.decode(data, into) }, interceptor)
+				return method.Handler(srv, ctx, func(into any) error { return in.decode(ctx, data, into) }, interceptor)
 			},
 		}
 	}
@@ -160,8 +160,11 @@ func loadOf(ctx context.Context) *limit.Load {
 }
 
 // decode reads a request that came.
-func (in *intake) decode(data mem.BufferSlice, into any) error {
+func (in *intake) decode(ctx context.Context, data mem.BufferSlice, into any) error {
 	defer data.Free()
+	if size := data.Len(); size > in.most {
+		return tooLarge(ctx, int64(size), in.most)
+	}
 	if isBatch(into) && in.maxBatch != nil {
 		if err := fewEnough(data, in.maxBatch()); err != nil {
 			return err

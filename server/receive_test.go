@@ -193,17 +193,17 @@ func TestABatchIsCountedBeforeItIsRead(t *testing.T) {
 		return mem.BufferSlice{mem.SliceBuffer(first), mem.SliceBuffer(rest)}
 	}
 	var req sidecallv1.ExecuteToolsRequest
-	err := in.decode(batch(2<<20), &req)
+	err := in.decode(t.Context(), batch(2<<20), &req)
 	if status.Code(err) != codes.InvalidArgument || !strings.Contains(err.Error(), "limits.max_batch") {
 		t.Errorf("two million calls: %v", err)
 	}
 	if len(req.GetCalls()) != 0 {
 		t.Errorf("%d of them were read", len(req.GetCalls()))
 	}
-	if err := in.decode(batch(129), &req); status.Code(err) != codes.InvalidArgument {
+	if err := in.decode(t.Context(), batch(129), &req); status.Code(err) != codes.InvalidArgument {
 		t.Errorf("one too many: %v", err)
 	}
-	if err := in.decode(batch(128), &req); err != nil || len(req.GetCalls()) != 128 {
+	if err := in.decode(t.Context(), batch(128), &req); err != nil || len(req.GetCalls()) != 128 {
 		t.Errorf("as many as may be: %d, %v", len(req.GetCalls()), err)
 	}
 	client := dialWith(t, s, GRPCOptions{MaxRequestBytes: 4 << 20, MaxStreams: 100, Bytes: limit.NewBytes(64 << 20)})

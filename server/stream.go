@@ -50,7 +50,7 @@ func (g *GRPC) streamed(in *intake, tenant string) grpc.ServerOption {
 			defer load.Release()
 			ctx = context.WithValue(ctx, loadKey{}, load)
 		}
-		if err := in.decode(data, req); err != nil {
+		if err := in.decode(ctx, data, req); err != nil {
 			return err
 		}
 		_, err = through(chain, ctx, req, &grpc.UnaryServerInfo{Server: srv, FullMethod: info.FullMethod}, func(ctx context.Context, _ any) (any, error) {

@@ -109,7 +109,7 @@ func (w *workerService) receive(stream WorkerStream) (*sidecallv1.WorkerRegister
 	}
 	defer load.Release()
 	message := &sidecallv1.WorkerMessage{}
-	return registration(message, w.intake.decode(data, message))
+	return registration(message, w.intake.decode(stream.Context(), data, message))
 }
 
 // registration is what a first message is to be.

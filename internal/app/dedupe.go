@@ -6,6 +6,7 @@ import (
 	"os"
 
 	"github.com/sidecall/sidecall/dedupe"
+	"github.com/sidecall/sidecall/internal/call"
 	"github.com/sidecall/sidecall/internal/config"
 	"github.com/sidecall/sidecall/internal/conversation"
 	"github.com/sidecall/sidecall/internal/telemetry"
@@ -28,7 +29,7 @@ func openDedupe(cfg *config.Config, instance string, t *telemetry.Telemetry) (*d
 	}}
 	return dedupe.New(store, dedupe.Options{
 		Journal: journal, LateBytes: lateBytes(cfg), Log: t.Logger,
-		Lease: cfg.Lease, Retention: cfg.Retention, Receipts: cfg.Receipts, Incarnation: incarnation(),
+		Lease: cfg.Lease, Patience: call.SettleTimeout, Retention: cfg.Retention, Receipts: cfg.Receipts, Incarnation: incarnation(),
 		Instance: shared(cfg, instance), Who: self(), Gone: gone,
 	}), book, nil
 }

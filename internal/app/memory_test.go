@@ -16,7 +16,8 @@ import (
 // replies may hold of it; whoever sets GOMEMLIMIT, or the key, knows better.
 func TestMemoryIsThatOfTheCgroup(t *testing.T) {
 	before := debug.SetMemoryLimit(-1)
-	t.Cleanup(func() { debug.SetMemoryLimit(before) })
+	percent := debug.SetGCPercent(100)
+	t.Cleanup(func() { debug.SetMemoryLimit(before); debug.SetGCPercent(percent) })
 	has := func(bytes uint64) memlimit.Provider { return func() (uint64, error) { return bytes, nil } }
 	none := func() (uint64, error) { return 0, errors.New("no cgroup") }
 	for _, c := range []struct {
@@ -42,6 +43,9 @@ func TestMemoryIsThatOfTheCgroup(t *testing.T) {
 			held := heldBytes(cfg, slog.New(slog.DiscardHandler), c.cgroup)
 			if heap := debug.SetMemoryLimit(-1); heap != c.heap || held.Max() != c.held {
 				t.Errorf("a heap of %d and %d held, want %d and %d", heap, held.Max(), c.heap, c.held)
+			}
+			if rests := debug.SetGCPercent(100) == gcPercentBelow; rests != (c.heap < math.MaxInt64) {
+				t.Errorf("the collector rests: %v", rests)
 			}
 		})
 	}

@@ -129,8 +129,11 @@ func decided(record dedupe.Record) bool {
 
 // approvalOf is who has allowed a call, and why; nil when nobody has.
 func approvalOf(record dedupe.Record) *sidecallv1.Resolution {
+	if !record.Approved() {
+		return nil
+	}
 	approval := new(sidecallv1.Resolution)
-	if !record.Approved() || proto.Unmarshal(record.Approval, approval) != nil {
+	if proto.Unmarshal(record.Approval, approval) != nil {
 		return nil
 	}
 	return approval

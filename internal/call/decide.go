@@ -121,7 +121,7 @@ func (w unsettled) decision(by settler, d Decision) *sidecallv1.Resolution {
 // decideAs writes a decision down. False when the call is no longer the one that was looked at.
 func (e Records) decideAs(ctx context.Context, w unsettled, made *sidecallv1.Resolution) (bool, error) {
 	listed := dedupe.Listed{Key: w.Key, Record: w.record}
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), settleTimeout)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), SettleTimeout)
 	defer cancel()
 	if made.GetState() == sidecallv1.ExecutionState_EXECUTION_STATE_HELD {
 		encoded, err := proto.Marshal(made)

@@ -97,12 +97,11 @@ func RoundOf(m *sidecallv1.McpRound) *backend.Round {
 // identity of the call, so that every attempt, in whatever process and after
 // whatever crash, carries the same one.
 func idempotencyKey(key tool.CallID) string {
-	hash := sha256.New()
+	var room [256]byte
+	b := room[:0]
 	for _, part := range [...]string{key.Tenant, key.Conversation, key.Turn, key.ID} {
-		var size [8]byte
-		binary.BigEndian.PutUint64(size[:], uint64(len(part)))
-		hash.Write(size[:])
-		hash.Write([]byte(part))
+		b = append(binary.BigEndian.AppendUint64(b, uint64(len(part))), part...)
 	}
-	return base64.RawURLEncoding.EncodeToString(hash.Sum(nil))
+	sum := sha256.Sum256(b)
+	return string(base64.RawURLEncoding.AppendEncode(room[:0], sum[:]))
 }

@@ -15,11 +15,11 @@ import (
 	"github.com/sidecall/sidecall/internal/rules"
 )
 
-// settleTimeout bounds the settlement, which outlives the caller's deadline and
+// SettleTimeout bounds the settlement, which outlives the caller's deadline and
 // cancellation: the effect has happened, so its record must be written. With a
 // journal (see dedupe.Claim.Settle) the store has 2 s of it, and 250 ms while
 // it is known to be down: the result is safe then, and the caller waits.
-const settleTimeout = 5 * time.Second
+const SettleTimeout = 5 * time.Second
 
 // needed is what a person is needed for, by how a call ends.
 var needed = map[dedupe.State]notify.Kind{dedupe.Unknown: notify.Unknown, dedupe.Held: notify.Held}
@@ -49,8 +49,7 @@ func (e *Executor) settle(ctx context.Context, c *call, end ending) *response {
 		settlement.HoldFor = c.route.Tool.Policy.ApprovalTTL
 	}
 	c.put(&settlement, res, shaped)
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), settleTimeout)
-	defer cancel()
+	ctx = context.WithoutCancel(ctx)
 	verdict, err := c.run.claim.Settle(ctx, settlement)
 	if errors.Is(err, dedupe.ErrUnkept) {
 		end.answer.Show.Keep = false

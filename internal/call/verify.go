@@ -169,7 +169,7 @@ func (e Records) settleAs(ctx context.Context, u unsettled, as dedupe.State, a *
 	if err != nil {
 		return false, err
 	}
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), settleTimeout)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), SettleTimeout)
 	defer cancel()
 	verdict, err := e.Dedupe.Resolve(ctx, dedupe.Listed{Key: u.Key, Record: u.record}, as, encoded)
 	if err == nil && verdict != dedupe.Settled {

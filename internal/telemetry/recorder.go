@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"log/slog"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"go.opentelemetry.io/otel/attribute"
@@ -40,7 +41,7 @@ type Recorder struct {
 	duration metric.Float64Histogram
 	calls    metric.Int64Counter
 	attempts metric.Int64Counter
-	inFlight metric.Int64UpDownCounter
+	inFlight atomic.Int64
 	resolved metric.Int64Counter
 	signals  *signals
 	meter    metric.Meter
@@ -73,8 +74,12 @@ func NewRecorder(tracer trace.Tracer, meter metric.Meter, logger *slog.Logger) (
 	r.attempts, e = meter.Int64Counter("sidecall.attempts",
 		metric.WithDescription("Attempts at backends, by tool, outcome and code of the attempt."))
 	keep(e)
-	r.inFlight, e = meter.Int64UpDownCounter("sidecall.calls.in_flight",
-		metric.WithDescription("Calls that have arrived and have no result yet."))
+	_, e = meter.Int64ObservableUpDownCounter("sidecall.calls.in_flight",
+		metric.WithDescription("Calls that have arrived and have no result yet."),
+		metric.WithInt64Callback(func(_ context.Context, o metric.Int64Observer) error {
+			o.Observe(r.inFlight.Load())
+			return nil
+		}))
 	keep(e)
 	r.resolved, e = meter.Int64Counter("sidecall.resolutions",
 		metric.WithDescription("Calls of unknown outcome that were settled, by an operator or a verification, and as what."))
@@ -107,7 +112,7 @@ func (r *Recorder) StartCall(ctx context.Context, info CallInfo, start time.Time
 	if !info.Registered {
 		name = unknownToolName
 	}
-	r.inFlight.Add(ctx, 1)
+	r.inFlight.Add(1)
 	call := Call{recorder: r, info: info, start: start, name: name}
 	if !r.tracing {
 		call.span = trace.SpanFromContext(ctx) // the caller's: its ids go to the log, and on
@@ -139,7 +144,7 @@ func (c *Call) End(ctx context.Context, end CallEnd) {
 	r := c.recorder
 	elapsed := time.Since(c.start)
 	set := r.set(c.name, end.Outcome, end.Code)
-	r.inFlight.Add(ctx, -1)
+	r.inFlight.Add(-1)
 	r.calls.Add(ctx, 1, set)
 	r.duration.Record(ctx, elapsed.Seconds(), set)
 	r.signals.called(ctx, c, &end, c.start.Add(elapsed))
@@ -210,7 +215,9 @@ func (c *Call) log(ctx context.Context, end CallEnd, elapsed time.Duration) {
 	if span := c.span.SpanContext(); span.IsValid() {
 		attrs = append(attrs, slog.String("trace_id", span.TraceID().String()))
 	}
-	c.recorder.logger.LogAttrs(ctx, level, "call", attrs...)
+	line := slog.NewRecord(time.Now(), level, "call", 0) // LogAttrs would look up its caller, which nobody is told
+	line.AddAttrs(attrs...)
+	_ = c.recorder.logger.Handler().Handle(ctx, line) // as a Logger does
 }
 
 // StartAttempt opens the child span of one attempt; end closes it.

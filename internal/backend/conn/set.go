@@ -58,6 +58,9 @@ var errClosed = errors.New("the backend is closed")
 // Dialer wraps dial so that every connection is watched and can be closed.
 func (s *Set) Dialer(dial Dial) Dial {
 	return func(ctx context.Context, network, address string) (net.Conn, error) {
+		if t, ok := ctx.Value(tripKey{}).(*Trip); ok {
+			t.dialled.Store(true)
+		}
 		ctx, cancel := context.WithCancel(ctx)
 		defer cancel()
 		defer context.AfterFunc(s.done, cancel)()

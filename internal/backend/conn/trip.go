@@ -56,10 +56,12 @@ func (t *Trip) Watch(ctx context.Context) context.Context {
 	t.ctx = ctx
 	t.trace.GotConn = t.gotConn
 	t.trace.WroteRequest = t.wroteRequest
-	t.trace.DNSStart = func(httptrace.DNSStartInfo) { t.dialled.Store(true) }
-	t.trace.ConnectStart = func(string, string) { t.dialled.Store(true) }
-	return httptrace.WithClientTrace(ctx, &t.trace)
+	return httptrace.WithClientTrace(context.WithValue(ctx, tripKey{}, t), &t.trace)
 }
+
+// tripKey is that of the trip in the context of its round trip, which net/http dials with. A hook
+// of httptrace for the same would cost each request what only a dial needs.
+type tripKey struct{}
 
 // gotConn runs before anything is written, and keeps the request waiting.
 func (t *Trip) gotConn(info httptrace.GotConnInfo) {

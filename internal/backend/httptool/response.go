@@ -109,6 +109,19 @@ func lower(name string) string {
 
 var errEncoding = errors.New("unknown content encoding")
 
+// mediaTypeOf is what a response says that its body is.
+func mediaTypeOf(resp *http.Response) (mediaType string, params map[string]string) {
+	declared := resp.Header.Get("Content-Type")
+	if declared == "application/json" { // as most do
+		return declared, nil
+	}
+	mediaType, params, err := mime.ParseMediaType(declared)
+	if err != nil && !errors.Is(err, mime.ErrInvalidMediaParameter) {
+		return "", params
+	}
+	return mediaType, params
+}
+
 // readBody reads at most limit bytes of the body into the reply, decompressed,
 // and decides whether they are JSON, other text or neither. net/http takes
 // gzip off that it asked for; the limit counts what comes out of it, so a
@@ -118,10 +131,7 @@ func readBody(resp *http.Response, reply *backend.Reply, limit int64, room backe
 	if err != nil {
 		return err
 	}
-	mediaType, params, err := mime.ParseMediaType(resp.Header.Get("Content-Type"))
-	if err != nil && !errors.Is(err, mime.ErrInvalidMediaParameter) {
-		mediaType = ""
-	}
+	mediaType, params := mediaTypeOf(resp)
 	if isBinary(mediaType) {
 		return skip(body, reply, mediaType, limit)
 	}

@@ -146,8 +146,11 @@ func (r *rule) Leave(now *rules.Now, _ *result.Response, leaves *rules.Leaves) {
 	}
 }
 
+// usualEntry is room for most entries, in bytes.
+const usualEntry = 96
+
 func (r *rule) append() dedupe.Append {
-	return dedupe.Append{Log: r.log, Entry: r.entry.AppendTo(nil), Keep: guard.LogEntries}
+	return dedupe.Append{Log: r.log, Entry: r.entry.AppendTo(make([]byte, 0, usualEntry)), Keep: guard.LogEntries}
 }
 
 func (r *rule) enter(e guard.Entry) { r.entry = &e }

@@ -49,7 +49,11 @@ var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
 // checksum is that of a value at a place, so that it cannot pass for one of another.
 func checksum(at int64, value []byte) uint32 {
-	return crc32.Update(crc32.Checksum(binary.BigEndian.AppendUint64(nil, uint64(at)), castagnoli), castagnoli, value)
+	sum := ^uint32(0)
+	for shift := 56; shift >= 0; shift -= 8 { // as crc32.Checksum does, for which the place would be on the heap
+		sum = castagnoli[byte(sum)^byte(at>>shift)] ^ sum>>8
+	}
+	return crc32.Update(^sum, castagnoli, value)
 }
 
 // head is what the file says first.

@@ -20,8 +20,8 @@ import (
 	"github.com/sidecall/sidecall/test/testkit/redisserver"
 )
 
-// BenchmarkAdmitSettle makes one call per iteration, 32 in flight on two processors, bare
-// and as an agent's call is: with a budget, and logs; and one that is found by three terms.
+// BenchmarkAdmitSettle makes one call per iteration, 32 in flight on two processors, bare,
+// found by three terms, and as an agent's call is: with these, a budget, details and logs.
 func BenchmarkAdmitSettle(b *testing.B) {
 	b.Run("bare", func(b *testing.B) { admitSettle(b, func(*dedupe.Request, *dedupe.Settlement) {}) })
 	b.Run("found by three terms", func(b *testing.B) {
@@ -35,7 +35,11 @@ func BenchmarkAdmitSettle(b *testing.B) {
 		entry := make([]byte, 65)
 		admitSettle(b, func(req *dedupe.Request, end *dedupe.Settlement) {
 			req.Draw = dedupe.Draw{Counter: "prompt", MaxCalls: 1 << 30, MaxTokens: 1 << 40}
-			req.Logs = []string{"calls"}
+			req.Logs = []string{"calls", "failed/" + req.Key.ID, "failed"}
+			req.Details = make([]byte, 100)
+			for _, name := range [...]string{req.Key.ID, req.Key.Conversation, rand.Text()} {
+				req.Terms = append(req.Terms, dedupe.TermOf("acme", "argument", "order_id", name))
+			}
 			end.Appends = []dedupe.Append{{Log: "calls", Entry: entry, Keep: 64}}
 			end.Tokens = 100
 		})
@@ -74,8 +78,19 @@ func admitSettle(b *testing.B, as func(*dedupe.Request, *dedupe.Settlement)) {
 	b.ReportMetric(float64(s.RoundTrips())/float64(s.pipe.batches.Load()), "commands/pipeline")
 	b.ReportMetric(float64(s.RoundTrips())/float64(b.N), "commands/call")
 	b.ReportMetric((redisCPU(b, srv)-before)*1e6/float64(b.N), "redis-cpu-us/call")
+	b.ReportMetric(scriptTime(srv)/float64(b.N), "script-us/call")
 	b.ReportMetric((ownCPU(b)-ours)*1e6/float64(b.N), "own-cpu-us/call")
 	b.ReportMetric(memory(srv)/float64(b.N), "redis-bytes/call")
+}
+
+// scriptTime is how long a server was at scripts, in microseconds.
+func scriptTime(srv *redisserver.Server) (us float64) {
+	info, _ := srv.Do("info", "commandstats").(string)
+	_, rest, _ := strings.Cut(info, "cmdstat_evalsha:")
+	_, rest, _ = strings.Cut(rest, "usec=")
+	spent, _, _ := strings.Cut(rest, ",")
+	us, _ = strconv.ParseFloat(spent, 64)
+	return us
 }
 
 // memory is what a server uses.

@@ -130,7 +130,7 @@ func (r *rows) entries(key tool.CallID, terms []dedupe.Term, ms int64) text {
 		if i > 0 {
 			r.room = append(r.room, '/')
 		}
-		r.room = append(r.room, url.QueryEscape(part)...)
+		r.room = appendPart(r.room, part)
 	}
 	return r.room[from:len(r.room):len(r.room)]
 }

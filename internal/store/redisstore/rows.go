@@ -5,6 +5,7 @@ import (
 	"encoding/base64"
 	"encoding/binary"
 	"slices"
+	"strconv"
 	"time"
 
 	"github.com/sidecall/sidecall/dedupe"
@@ -257,7 +258,9 @@ func (r *rows) compose() {
 			number = len(r.read) - w.key
 		}
 		r.plan = binary.BigEndian.AppendUint16(append(r.plan, w.what), uint16(number))
-		r.plan = binary.BigEndian.AppendUint64(r.plan, uint64(w.amount))
+		from := len(r.plan)
+		r.plan = strconv.AppendInt(append(r.plan, 0), w.amount, 10)
+		r.plan[from] = byte(len(r.plan) - from - 1)
 	}
 }
 

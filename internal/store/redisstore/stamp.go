@@ -25,9 +25,12 @@ const stampBytes = 2 * 8
 
 // stamp returns what is written of a text at a time.
 func stamp[T ~string | ~[]byte](text T, at time.Time) string {
-	var ms [8]byte
-	binary.BigEndian.PutUint64(ms[:], uint64(dedupe.Millis(at)))
-	return string(text) + string(ms[:]) + string(ms[:])
+	var room [mostRowBytes]byte
+	b := append(room[:0], text...)
+	for range 2 {
+		b = binary.BigEndian.AppendUint64(b, uint64(dedupe.Millis(at)))
+	}
+	return string(b)
 }
 
 // stampOf returns a text without its stamp, and when it was written.

@@ -3,7 +3,8 @@
 -- it was, empty where there was none (one that is there and empty is told as a byte that is
 -- no row); and each text that the plan takes. The plan: the instant that the step has
 -- counted from (8 bytes), how many rows it has read (2), and what it does, each with a
--- letter, which is large where it takes a text, the number of its key (2) and a number (8):
+-- letter, which is large where it takes a text, the number of its key (2) and a number, in
+-- digits, as commands take it, with how many there are (1) before them:
 --   S  the text stands there for so many milliseconds
 --   T  likewise, with the time behind it, twice
 --   K  the text stands there for as long as what stood there
@@ -47,7 +48,7 @@ end
 local next, told = 1 + count, nil
 while at <= #plan do
   local what, number, amount, text
-  what, number, amount, at = struct.unpack('>c1I2I8', plan, at)
+  what, number, amount, at = struct.unpack('>c1I2Bc0', plan, at)
   local key = keys[number]
   if string.byte(what) < 97 then
     next = next + 1
@@ -76,7 +77,7 @@ while at <= #plan do
     redis.pcall('PEXPIRE', key, amount)
   elseif what == 'g' then
     text = redis.pcall('GET', key)
-    if type(text) == 'table' and amount ~= 0 then
+    if type(text) == 'table' and amount ~= '0' then
       return text
     end
     told = told or {}
@@ -86,7 +87,7 @@ while at <= #plan do
   elseif what == 'd' then
     redis.call('DEL', key)
   elseif what == 'n' then
-    if redis.call('LLEN', key) ~= amount then
+    if redis.call('LLEN', key) ~= tonumber(amount) then
       return redis.error_reply('SIDECALL messages of the conversation are missing')
     end
   elseif what == 'R' then
