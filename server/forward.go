@@ -63,3 +63,15 @@ func (m *MCP) Forward(ctx context.Context, req *sidecallv1.ForwardRequest) (*sid
 	}
 	return &sidecallv1.ForwardResponse{ResultJson: string(result)}, nil
 }
+
+// Answer implements sidecallv1.McpServiceServer.
+func (m *MCP) Answer(_ context.Context, req *sidecallv1.AnswerRequest) (*sidecallv1.AnswerResponse, error) {
+	with := said{result: json.RawMessage(req.GetResultJson())}
+	if req.GetResultJson() == "" {
+		with.err = errors.New("the client refuses: " + req.GetRefusal())
+	}
+	if !m.asked.answer(req.GetQuestionId(), with) {
+		return nil, status.Error(codes.NotFound, "question_id: nobody waits for an answer to that any more")
+	}
+	return &sidecallv1.AnswerResponse{}, nil
+}

@@ -152,6 +152,59 @@ func (g *GRPC) unary(in *intake) []grpc.UnaryServerInterceptor {
 	return []grpc.UnaryServerInterceptor{readable, g.drain.intercept, in.fewLoads, withTraceContext, recovered(g.logger)}
 }
 
+// streamed receives the requests that are answered by a stream as those of any call are received,
+// and has them pass by what every call passes by.
+func (g *GRPC) streamed(in *intake, tenant string) grpc.ServerOption {
+	chain := g.unary(in)
+	if tenant != "" {
+		chain = append([]grpc.UnaryServerInterceptor{ofTenant(tenant)}, chain...)
+	}
+	return grpc.ChainStreamInterceptor(func(srv any, stream grpc.ServerStream, info *grpc.StreamServerInfo, next grpc.StreamHandler) error {
+		var req proto.Message
+		var answer func(ctx context.Context) error
+		switch service := srv.(type) {
+		case *Service:
+			call := new(sidecallv1.ExecuteToolStreamRequest)
+			req, answer = call, func(ctx context.Context) error { return service.stream(ctx, call, stream) }
+		case *MCP:
+			follow := new(sidecallv1.FollowRequest)
+			req, answer = follow, func(ctx context.Context) error { return service.follow(ctx, follow, stream) }
+		default:
+			return next(srv, stream)
+		}
+		ctx := stream.Context()
+		wire, ok := grpc.ServerTransportStreamFromContext(ctx).(wireStream)
+		if !ok {
+			return status.Error(codes.Internal, "the stream has no transport")
+		}
+		data, load, err := in.receive(ctx, wire)
+		if err != nil {
+			return err
+		}
+		if load != nil {
+			defer load.Release()
+			ctx = context.WithValue(ctx, loadKey{}, load)
+		}
+		if err := in.decode(ctx, data, req); err != nil {
+			return err
+		}
+		_, err = through(chain, ctx, req, &grpc.UnaryServerInfo{Server: srv, FullMethod: info.FullMethod}, func(ctx context.Context, _ any) (any, error) {
+			return nil, answer(ctx)
+		})
+		return err
+	})
+}
+
+// through runs a handler behind interceptors.
+func through(chain []grpc.UnaryServerInterceptor, ctx context.Context, req any, info *grpc.UnaryServerInfo, handler grpc.UnaryHandler) (any, error) { //nolint:revive // the order of the interceptors' own
+	if len(chain) == 0 {
+		return handler(ctx, req)
+	}
+	return chain[0](ctx, req, info, func(ctx context.Context, req any) (any, error) {
+		return through(chain[1:], ctx, req, info, handler)
+	})
+}
+
 // elsewhere answers a request for a service that agents do not have. One who asks
 // for the operator's is told where it is: an agent gains nothing by that, since
 // the system lets no one else open the socket, and a person does.

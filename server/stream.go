@@ -2,73 +2,16 @@ package server
 
 import (
 	"context"
-	"crypto/rand"
 	"encoding/json"
 	"errors"
 	"sync"
 
 	"google.golang.org/grpc"
-	"google.golang.org/grpc/codes"
-	"google.golang.org/grpc/status"
-	"google.golang.org/protobuf/proto"
 
 	"github.com/sidecall/sidecall/internal/backend"
 	"github.com/sidecall/sidecall/internal/call"
 	sidecallv1 "github.com/sidecall/sidecall/proto/sidecall/v1"
 )
-
-// streamed receives the requests that are answered by a stream as those of any call are received,
-// and has them pass by what every call passes by.
-func (g *GRPC) streamed(in *intake, tenant string) grpc.ServerOption {
-	chain := g.unary(in)
-	if tenant != "" {
-		chain = append([]grpc.UnaryServerInterceptor{ofTenant(tenant)}, chain...)
-	}
-	return grpc.ChainStreamInterceptor(func(srv any, stream grpc.ServerStream, info *grpc.StreamServerInfo, next grpc.StreamHandler) error {
-		var req proto.Message
-		var answer func(ctx context.Context) error
-		switch service := srv.(type) {
-		case *Service:
-			call := new(sidecallv1.ExecuteToolStreamRequest)
-			req, answer = call, func(ctx context.Context) error { return service.stream(ctx, call, stream) }
-		case *MCP:
-			follow := new(sidecallv1.FollowRequest)
-			req, answer = follow, func(ctx context.Context) error { return service.follow(ctx, follow, stream) }
-		default:
-			return next(srv, stream)
-		}
-		ctx := stream.Context()
-		wire, ok := grpc.ServerTransportStreamFromContext(ctx).(wireStream)
-		if !ok {
-			return status.Error(codes.Internal, "the stream has no transport")
-		}
-		data, load, err := in.receive(ctx, wire)
-		if err != nil {
-			return err
-		}
-		if load != nil {
-			defer load.Release()
-			ctx = context.WithValue(ctx, loadKey{}, load)
-		}
-		if err := in.decode(ctx, data, req); err != nil {
-			return err
-		}
-		_, err = through(chain, ctx, req, &grpc.UnaryServerInfo{Server: srv, FullMethod: info.FullMethod}, func(ctx context.Context, _ any) (any, error) {
-			return nil, answer(ctx)
-		})
-		return err
-	})
-}
-
-// through runs a handler behind interceptors.
-func through(chain []grpc.UnaryServerInterceptor, ctx context.Context, req any, info *grpc.UnaryServerInfo, handler grpc.UnaryHandler) (any, error) { //nolint:revive // the order of the interceptors' own
-	if len(chain) == 0 {
-		return handler(ctx, req)
-	}
-	return chain[0](ctx, req, info, func(ctx context.Context, req any) (any, error) {
-		return through(chain[1:], ctx, req, info, handler)
-	})
-}
 
 // stream runs a call, tells its caller of it, and sends the result last.
 func (s *Service) stream(ctx context.Context, req *sidecallv1.ExecuteToolStreamRequest, stream grpc.ServerStream) error {
@@ -180,57 +123,4 @@ func (l *listener) Asked(ctx context.Context, method string, params json.RawMess
 	case <-ctx.Done():
 		return nil, ctx.Err()
 	}
-}
-
-// questionsAsked are the questions that wait for an answer, by ids that nobody can guess.
-type questionsAsked struct {
-	mu      sync.Mutex
-	waiting map[string]chan said
-}
-
-type said struct {
-	result json.RawMessage
-	err    error
-}
-
-func newAsked() *questionsAsked { return &questionsAsked{waiting: make(map[string]chan said)} }
-
-// open opens a question, which forget ends.
-func (a *questionsAsked) open() (id string, answer <-chan said, forget func()) {
-	id, waits := rand.Text(), make(chan said, 1)
-	a.mu.Lock()
-	a.waiting[id] = waits
-	a.mu.Unlock()
-	return id, waits, func() {
-		a.mu.Lock()
-		delete(a.waiting, id)
-		a.mu.Unlock()
-	}
-}
-
-// answer answers a question; false when nobody waits for that.
-func (a *questionsAsked) answer(id string, with said) bool {
-	a.mu.Lock()
-	waits := a.waiting[id]
-	delete(a.waiting, id)
-	a.mu.Unlock()
-	if waits == nil {
-		return false
-	}
-	waits <- with
-	return true
-}
-
-func (a *questionsAsked) refuse(id string, why error) { a.answer(id, said{err: why}) }
-
-// Answer implements sidecallv1.McpServiceServer.
-func (m *MCP) Answer(_ context.Context, req *sidecallv1.AnswerRequest) (*sidecallv1.AnswerResponse, error) {
-	with := said{result: json.RawMessage(req.GetResultJson())}
-	if req.GetResultJson() == "" {
-		with.err = errors.New("the client refuses: " + req.GetRefusal())
-	}
-	if !m.asked.answer(req.GetQuestionId(), with) {
-		return nil, status.Error(codes.NotFound, "question_id: nobody waits for an answer to that any more")
-	}
-	return &sidecallv1.AnswerResponse{}, nil
 }

@@ -21,9 +21,9 @@ const (
 
 // bounded takes room for a request before it is read: as much as it says that it has, or may
 // have. It has its time to arrive.
-func (f *Front) bounded(next http.Handler) http.Handler {
+func bounded(options *Options, next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
-		most := f.options.MaxRequestBytes
+		most := options.MaxRequestBytes
 		if req.ContentLength > most {
 			http.Error(w, fmt.Sprintf("the request has %d bytes: limits.max_request_bytes allows %d", req.ContentLength, most), http.StatusRequestEntityTooLarge)
 			return
@@ -33,14 +33,14 @@ func (f *Front) bounded(next http.Handler) http.Handler {
 				most = req.ContentLength
 			}
 			var load limit.Load
-			load.Of(f.options.Bytes)
+			load.Of(options.Bytes)
 			if !load.Take(requestWeight * most) {
 				w.Header().Set("Retry-After", "1")
 				http.Error(w, "OVERLOADED: there is no room for the request now (limits.max_held_bytes); nothing was started, send it again later", http.StatusServiceUnavailable)
 				return
 			}
 			defer load.Release()
-			body, code, err := arrived(w, req, f.options.MaxRequestBytes)
+			body, code, err := arrived(w, req, options.MaxRequestBytes)
 			if err != nil {
 				http.Error(w, err.Error(), code)
 				return

@@ -19,28 +19,9 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
-	"github.com/sidecall/sidecall/internal/limit"
+	"github.com/sidecall/sidecall/internal/identity"
 	sidecallv1 "github.com/sidecall/sidecall/proto/sidecall/v1"
 )
-
-// Options are what a front is made of.
-type Options struct {
-	// Tools is the sidecar.
-	Tools sidecallv1.ToolServiceClient
-	// Servers are the MCP servers behind it.
-	Servers sidecallv1.McpServiceClient
-	// Version is the sidecar's own, which clients are told.
-	Version string
-	// Log is told what clients did wrong; nil drops it.
-	Log *slog.Logger
-	// Scope bounds the conversations of requests that name none, where there is no session to
-	// do it; empty where there is nothing.
-	Scope string
-	// MaxRequestBytes bounds one request.
-	MaxRequestBytes int64
-	// Bytes is what requests take room of while they are worked on; nil is without a bound.
-	Bytes *limit.Bytes
-}
 
 const (
 	// maxSessions bounds the sessions that are open, of clients of the revisions that have some.
@@ -97,8 +78,8 @@ func New(options Options) *Front {
 // looks at the host of requests. A page of another origin is refused.
 func (f *Front) Handler() http.Handler {
 	mux := http.NewServeMux()
-	mux.Handle("/mcp", f.bounded(http.HandlerFunc(f.serve)))
-	mux.Handle("/mcp/{profile}", f.bounded(http.HandlerFunc(f.serve)))
+	mux.Handle("/mcp", bounded(&f.options, http.HandlerFunc(f.serve)))
+	mux.Handle("/mcp/{profile}", bounded(&f.options, http.HandlerFunc(f.serve)))
 	return http.NewCrossOriginProtection().Handler(mux)
 }
 
@@ -182,4 +163,81 @@ func (f *Front) face(ctx context.Context, profile string) (*face, error) {
 	f.faces[profile] = made
 	f.following.Go(func() { made.follow(f.life) })
 	return made, nil
+}
+
+// newFace returns the face of a profile, which there must be.
+func newFace(ctx context.Context, options *Options, profile string) (*face, error) {
+	taught, err := options.Tools.GetInstructions(ctx, &sidecallv1.GetInstructionsRequest{Profile: profile})
+	if err != nil {
+		return nil, err
+	}
+	servers, err := hasServers(ctx, options, profile)
+	if err != nil {
+		return nil, err
+	}
+	f := &face{options: options, profile: profile, servers: servers, listed: map[string]*sidecallv1.Tool{}}
+	f.handler = f.call
+	serves := &sdk.ServerOptions{
+		Instructions: taught.GetText(),
+		Logger:       options.Log,
+		Capabilities: capabilities(servers),
+		SetCacheable: func(_ context.Context, _ sdk.Request, c *sdk.Cacheable) { c.CacheScope = private },
+	}
+	if servers {
+		serves.SubscribeHandler, serves.UnsubscribeHandler = f.subscribe, f.unsubscribe
+	}
+	f.server = sdk.NewServer(&sdk.Implementation{Name: "sidecall", Title: "Sidecall", Version: options.Version}, serves)
+	f.server.AddReceivingMiddleware(f.receive)
+	return f, f.look(ctx)
+}
+
+func capabilities(servers bool) *sdk.ServerCapabilities {
+	c := &sdk.ServerCapabilities{
+		Tools:        &sdk.ToolCapabilities{ListChanged: true},
+		Experimental: map[string]any{identity.Extension: map[string]any{"version": 1}},
+	}
+	if servers {
+		c.Resources, c.Prompts, c.Completions = &sdk.ResourceCapabilities{Subscribe: true, ListChanged: true}, &sdk.PromptCapabilities{ListChanged: true}, new(sdk.CompletionCapabilities)
+		c.Logging = new(sdk.LoggingCapabilities) //nolint:staticcheck // it works as long as clients have it
+	}
+	return c
+}
+
+// receive sees to it that a client sees the tools that there are, and answers for those that
+// there are not.
+func (f *face) receive(next sdk.MethodHandler) sdk.MethodHandler {
+	return func(ctx context.Context, method string, req sdk.Request) (sdk.Result, error) {
+		if result := forwarded[method]; result != nil && f.servers {
+			return f.forward(ctx, method, req, result())
+		}
+		if method == "initialize" && f.servers {
+			defer func() { f.heard(f.logAt(ctx, next, req.GetSession())) }()
+		}
+		switch params := req.GetParams().(type) {
+		case *sdk.ListToolsParams:
+			if err := f.look(ctx); err != nil {
+				return nil, rpcError(err)
+			}
+		case *sdk.CallToolParamsRaw:
+			if !f.has(params.Name) {
+				if err := f.look(ctx); err != nil {
+					return nil, rpcError(err)
+				}
+			}
+			if !f.has(params.Name) {
+				return f.call(ctx, req.(*sdk.CallToolRequest))
+			}
+		}
+		return next(ctx, method, req)
+	}
+}
+
+// logAt has a session told of log messages before its client says which it wants.
+func (f *face) logAt(ctx context.Context, next sdk.MethodHandler, session sdk.Session) error {
+	own, ok := session.(*sdk.ServerSession)
+	if !ok {
+		return nil
+	}
+	_, err := next(ctx, "logging/setLevel", &sdk.ServerRequest[*sdk.SetLoggingLevelParams]{Session: own, Params: &sdk.SetLoggingLevelParams{Level: "info"}}) //nolint:staticcheck // likewise
+	return err
 }

@@ -65,13 +65,6 @@ func (f *face) said(ctx context.Context, session *sdk.ServerSession, m *sidecall
 	f.heard(session.Log(ctx, params)) //nolint:staticcheck // likewise
 }
 
-// heard logs what a client could not be told: it may have gone.
-func (f *face) heard(err error) {
-	if err != nil {
-		f.options.Log.Debug("mcp: a client that cannot be told", "error", err)
-	}
-}
-
 // answer asks a client what a server wants of it, and hands the answer back.
 func (f *face) answer(ctx context.Context, session *sdk.ServerSession, m *sidecallv1.McpMessage) {
 	result, err := askClient(ctx, session, m.GetMethod(), []byte(m.GetParamsJson()))
