@@ -9,6 +9,8 @@ import (
 	"testing/iotest"
 
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
+
+	"github.com/sidecall/sidecall/internal/backend/lines"
 )
 
 func TestLinesOfAnyLength(t *testing.T) {
@@ -31,29 +33,29 @@ func TestLinesOfAnyLength(t *testing.T) {
 			"in halves": iotest.HalfReader(strings.NewReader(tt.in)),
 			"by byte":   iotest.OneByteReader(strings.NewReader(tt.in)),
 		} {
-			lines := newLineReader(r, 20_000, 4096)
+			from := lines.New(r, 20_000, 4096)
 			for i, want := range tt.want {
-				ln, err := lines.next()
+				ln, err := from.Next()
 				if err != nil {
 					t.Fatalf("%s, %s: line %d: %v", name, how, i, err)
 				}
 				if i != tt.giant {
-					if ln.giant || string(ln.text) != want {
-						t.Errorf("%s, %s: line %d has %d bytes, giant %v", name, how, i, len(ln.text), ln.giant)
+					if ln.Giant || string(ln.Text) != want {
+						t.Errorf("%s, %s: line %d has %d bytes, giant %v", name, how, i, len(ln.Text), ln.Giant)
 					}
 					continue
 				}
-				if !ln.giant || !strings.HasPrefix(want, string(ln.text)) || !strings.HasSuffix(want, string(ln.tail)) {
+				if !ln.Giant || !strings.HasPrefix(want, string(ln.Text)) || !strings.HasSuffix(want, string(ln.Tail)) {
 					t.Errorf("%s, %s: a giant is %+v", name, how, ln)
 				}
-				if len(ln.text) != keepOfGiant || cap(ln.tail) > 10*keepOfGiant || len(ln.tail) < 100 {
-					t.Errorf("%s, %s: of a giant %d and %d bytes are kept", name, how, len(ln.text), len(ln.tail))
+				if len(ln.Text) != lines.KeepOfGiant || cap(ln.Tail) > 10*lines.KeepOfGiant || len(ln.Tail) < 100 {
+					t.Errorf("%s, %s: of a giant %d and %d bytes are kept", name, how, len(ln.Text), len(ln.Tail))
 				}
-				if ln.size < int64(len(want)) {
-					t.Errorf("%s, %s: a giant has %d bytes", name, how, ln.size)
+				if ln.Size < int64(len(want)) {
+					t.Errorf("%s, %s: a giant has %d bytes", name, how, ln.Size)
 				}
 			}
-			if _, err := lines.next(); !errors.Is(err, io.EOF) {
+			if _, err := from.Next(); !errors.Is(err, io.EOF) {
 				t.Errorf("%s, %s: at the end: %v", name, how, err)
 			}
 		}
@@ -61,7 +63,7 @@ func TestLinesOfAnyLength(t *testing.T) {
 }
 
 func TestTheRequestThatAGiantAnswers(t *testing.T) {
-	filler := strings.Repeat("x", 3*keepOfGiant)
+	filler := strings.Repeat("x", 3*lines.KeepOfGiant)
 	for name, tt := range map[string]struct {
 		message string
 		want    float64 // 0 for none
@@ -79,8 +81,8 @@ func TestTheRequestThatAGiantAnswers(t *testing.T) {
 		"not JSON":                {filler, 0},
 		"an array":                {`[{"id":7,"result":"` + filler + `"}]`, 0},
 	} {
-		head := []byte(tt.message[:keepOfGiant])
-		tail := []byte(tt.message[len(tt.message)-keepOfGiant:])
+		head := []byte(tt.message[:lines.KeepOfGiant])
+		tail := []byte(tt.message[len(tt.message)-lines.KeepOfGiant:])
 		id, ok := identify(head, tail)
 		if ok != (tt.want != 0) || (ok && id != makeID(tt.want)) {
 			t.Errorf("%s: id is %v, %v", name, id.Raw(), ok)
@@ -95,18 +97,18 @@ func FuzzLines(f *testing.F) {
 	f.Add("a\nb", 10)
 	f.Add(strings.Repeat("x", 100)+"\n{}", 7)
 	f.Fuzz(func(t *testing.T, in string, limit int) {
-		lines := newLineReader(strings.NewReader(in), max(1, min(limit, 1000)), 16)
+		from := lines.New(strings.NewReader(in), max(1, min(limit, 1000)), 16)
 		total := int64(0)
 		for {
-			ln, err := lines.next()
+			ln, err := from.Next()
 			if err != nil {
 				break
 			}
-			total += ln.size
-			if ln.giant {
-				identify(ln.text, ln.tail)
-			} else if !strings.Contains(in, string(ln.text)) {
-				t.Errorf("%q is no part of the input", ln.text)
+			total += ln.Size
+			if ln.Giant {
+				identify(ln.Text, ln.Tail)
+			} else if !strings.Contains(in, string(ln.Text)) {
+				t.Errorf("%q is no part of the input", ln.Text)
 			}
 		}
 		if total != int64(len(in)) {
