@@ -52,7 +52,7 @@ func StartInner(ctx context.Context, cfg *config.Config, options Options) (*Inne
 
 // Named is what the sidecar calls a tool of a backend.
 func (i *Inner) Named(backend, tool string) string {
-	if tool == output.Tool().Name {
+	if tool == output.ToolName {
 		return tool
 	}
 	as, _ := i.parts.config.Discovered(backend, tool, nil)

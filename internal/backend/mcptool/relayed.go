@@ -19,7 +19,9 @@ import (
 type Relayed struct {
 	Result json.RawMessage
 	Error  *jsonrpc.Error
-	Size   int64 // of an answer that was too large to be read
+	// Raw is Error as it came.
+	Raw  json.RawMessage
+	Size int64 // of an answer that was too large to be read
 }
 
 // Read turns an answer into what Invoke returns.

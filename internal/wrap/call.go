@@ -1,0 +1,226 @@
+package wrap
+
+import (
+	"bytes"
+	"context"
+	"crypto/rand"
+	"encoding/json"
+	"errors"
+	"fmt"
+
+	jsonv2 "github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/sidecall/sidecall/internal/backend"
+	"github.com/sidecall/sidecall/internal/backend/mcptool"
+	"github.com/sidecall/sidecall/internal/output"
+	"github.com/sidecall/sidecall/internal/schema"
+	"github.com/sidecall/sidecall/internal/tool"
+	sidecallv1 "github.com/sidecall/sidecall/proto/sidecall/v1"
+	"github.com/sidecall/sidecall/server/mcp/identity"
+)
+
+// callParams are those of tools/call that are looked at.
+type callParams struct {
+	Name      string         `json:"name"`
+	Arguments jsontext.Value `json:"arguments"`
+	Meta      jsontext.Value `json:"_meta"`
+	State     jsontext.Value `json:"requestState"`
+	Responses jsontext.Value `json:"inputResponses"`
+}
+
+// round is what tells a round of a call from the others: what the client sends back.
+func (p *callParams) round() json.RawMessage {
+	if p.State == nil && p.Responses == nil {
+		return nil
+	}
+	if p.State == nil { // a server that needs none
+		return json.RawMessage(p.Responses)
+	}
+	return json.RawMessage(p.State)
+}
+
+// exchange travels in the context of a call, down to Invoke, and brings back what the server
+// answered to its last attempt.
+type exchange struct {
+	params object
+	heard  *mcptool.Relayed // nil while it has not answered
+}
+
+type exchangeKey struct{}
+
+// call makes a call of the client through the sidecar.
+func (r *Relay) call(ctx context.Context, executor Executor, text []byte, m message) {
+	id := json.RawMessage(m.ID)
+	var asked callParams
+	if err := jsonv2.Unmarshal(m.Params, &asked); err != nil || asked.Name == "" {
+		r.refuse(id, codeInvalidParams, "tools/call has the name of a tool, and an object of arguments")
+		return
+	}
+	says, err := identity.Of(json.RawMessage(asked.Meta))
+	if err != nil {
+		r.refuse(id, codeInvalidParams, err.Error())
+		return
+	}
+	params, err := readObject(m.Params)
+	if err != nil {
+		r.refuse(id, codeInvalidParams, "the parameters of tools/call cannot be read: "+err.Error())
+		return
+	}
+	if string(asked.Arguments) == "null" {
+		asked.Arguments = nil
+	}
+	says = r.named(says.Round(asked.round()))
+	ctx, cancel := context.WithCancel(ctx)
+	if !r.calls.begin(string(id), cancel) {
+		cancel()
+		r.refuse(id, codeInvalidRequest, "the id is that of a call in flight, or the client has closed its output")
+		return
+	}
+	go func() {
+		defer r.calls.all.Done()
+		defer cancel()
+		r.tools.known(ctx, asked.Name)
+		if asked.Name == output.ToolName && r.tools.readOutputIsTheirs() {
+			r.calls.answer(string(id))
+			r.pass(ctx, text, m)
+			return
+		}
+		on := &exchange{params: params}
+		res := executor.Execute(context.WithValue(ctx, exchangeKey{}, on), r.Tenant, &sidecallv1.ExecuteToolRequest{
+			ToolUseId: says.ToolUse, ConversationId: says.Conversation, TurnId: says.Turn, PromptId: says.Prompt,
+			ToolName: executor.Named(r.Name, asked.Name), ArgumentsJson: string(asked.Arguments),
+		})
+		if r.calls.answer(string(id)) {
+			r.write(r.tell(id, asked.Name, res, on.heard))
+		}
+	}()
+}
+
+// named is a call that has an identity: of one that says none, one that nobody else has.
+func (r *Relay) named(c identity.Call) identity.Call {
+	if c.ToolUse != "" {
+		return c
+	}
+	r.nameless.Do(func() {
+		r.Log.Warn("the client says no id of its calls (_meta, see docs/wrap.md): one that it sends again is another call")
+	})
+	c.ToolUse = "wrap-" + rand.Text()
+	return c
+}
+
+// Invoke implements backend.Backend: one tools/call. What the client said beside the arguments
+// goes on as it came; the server gets the idempotency key beside it.
+func (r *Relay) Invoke(ctx context.Context, call backend.Invocation) (backend.Reply, *tool.Failure) {
+	on, ok := ctx.Value(exchangeKey{}).(*exchange)
+	if !ok {
+		on = &exchange{params: object{{"name", marshal(call.Target)}}} // a call of the sidecar's own
+	}
+	on.heard = nil
+	params, err := on.upstream(&call)
+	if err != nil {
+		return backend.Reply{}, &tool.Failure{Code: tool.CodeInternal, Evidence: tool.NotExecuted, ErrorType: "not_sent", Err: err}
+	}
+	s := r.server(ctx)
+	if s == nil {
+		f := mcptool.Unanswered(ctx, false, errDown)
+		f.RetryAfter = restartBase
+		return backend.Reply{}, f
+	}
+	id := r.newID()
+	answer, forget := s.await(id)
+	defer forget()
+	defer s.listen(params.get("_meta"), call.Progress)()
+	right := func() bool { return call.Right == nil || call.Right.Held() }
+	sent, err := s.send(ctx, request(id, methodCall, json.RawMessage(params.text())), right)
+	if errors.Is(err, errWithheld) {
+		return backend.Reply{}, backend.LeaseLost()
+	}
+	if err != nil {
+		return backend.Reply{}, mcptool.Unanswered(ctx, sent, err)
+	}
+	heard, failure := s.wait(ctx, id, answer)
+	if failure != nil {
+		return backend.Reply{}, failure
+	}
+	on.heard = &heard
+	return reply(heard, call)
+}
+
+// wait waits for the answer to a call that was sent.
+func (s *server) wait(ctx context.Context, id string, answer <-chan mcptool.Relayed) (mcptool.Relayed, *tool.Failure) {
+	select {
+	case heard := <-answer:
+		return heard, nil
+	case <-ctx.Done():
+		s.tell(note(methodCancelled, map[string]string{"requestId": id, "reason": "nobody waits for it any more"}))
+		return mcptool.Relayed{}, mcptool.Unanswered(ctx, true, context.Cause(ctx))
+	case <-s.silent:
+		select {
+		case heard := <-answer: // with its last words
+			return heard, nil
+		default:
+			return mcptool.Relayed{}, mcptool.Unanswered(ctx, true, errEnded)
+		}
+	}
+}
+
+// reply reads what the server answered. An answer that is another step of the protocol (a question
+// to the client, the handle of a task) is what the call is answered, and is recorded as such.
+func reply(heard mcptool.Relayed, call backend.Invocation) (backend.Reply, *tool.Failure) {
+	read, failure := heard.Read(call)
+	if mcptool.IsOtherResult(failure) {
+		return backend.Reply{
+			Text:   []byte("The server goes on with another step of the protocol."),
+			Blocks: []backend.Block{{Type: "resource", URI: stepURI, Text: string(heard.Result), Size: int64(len(heard.Result))}},
+		}, nil
+	}
+	return read, failure
+}
+
+// stepURI is that of a block which is no part of a result, but the answer itself.
+const stepURI = "sidecall:answer"
+
+// listen has the progress of a call, whose token its client has chosen, heard until stop.
+func (s *server) listen(meta jsontext.Value, beat func(string)) (stop func()) {
+	says, err := readObject(meta)
+	token := string(says.get("progressToken"))
+	if err != nil || token == "" || beat == nil {
+		return func() {}
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.beats[token] = func() { beat("") }
+	return func() {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		delete(s.beats, token)
+	}
+}
+
+// upstream are the parameters for the server: those of the client, with the key, and with the
+// arguments of the call where those are others (references that were resolved).
+func (on *exchange) upstream(call *backend.Invocation) (object, error) {
+	params := on.params
+	if !same(params.get("arguments"), call.Args) {
+		params = params.set("arguments", jsontext.Value(call.Args))
+	}
+	meta, err := readObject(params.get("_meta"))
+	if err != nil {
+		return nil, fmt.Errorf("_meta: %w", err)
+	}
+	return params.set("_meta", meta.set(identity.Key, marshal(call.IdempotencyKey)).text()), nil
+}
+
+// same reports whether arguments, as they were sent, are those that canonical text says.
+func same(sent jsontext.Value, canonical []byte) bool {
+	if len(sent) == 0 || string(sent) == "null" {
+		return string(canonical) == "{}"
+	}
+	args, wrong := schema.ParseArgs("", string(sent))
+	if wrong != nil {
+		return false
+	}
+	own, err := schema.Canonical(args)
+	return err == nil && bytes.Equal(own, canonical)
+}
