@@ -132,7 +132,7 @@ func (r *Relay) Invoke(ctx context.Context, call backend.Invocation) (backend.Re
 	defer forget()
 	defer s.listen(params.get("_meta"), call.Progress)()
 	right := func() bool { return call.Right == nil || call.Right.Held() }
-	sent, err := s.send(ctx, request(id, methodCall, json.RawMessage(params.text())), right)
+	sent, err := s.send(ctx, request(id, methodCall, params.text()), right)
 	if errors.Is(err, errWithheld) {
 		return backend.Reply{}, backend.LeaseLost()
 	}

@@ -90,15 +90,13 @@ func (r *Relay) noted(ctx context.Context, text []byte, m message) {
 			return
 		}
 	}
-	if m.is(methodInitialized) {
-		r.mu.Lock()
-		r.hello.initialized = bytes.Clone(text)
-		r.mu.Unlock()
-	}
 	if s := r.server(ctx); s != nil {
 		s.tell(text)
 	}
 	if m.is(methodInitialized) {
+		r.mu.Lock()
+		r.hello.initialized = bytes.Clone(text)
+		r.mu.Unlock()
 		r.tools.wish()
 	}
 }
@@ -107,7 +105,7 @@ func (r *Relay) noted(ctx context.Context, text []byte, m message) {
 func (r *Relay) requested(ctx context.Context, executor Executor, text []byte, m message) {
 	if m.is(methodInitialize) {
 		r.mu.Lock()
-		r.hello.initialize = bytes.Clone(text)
+		r.greeting = bytes.Clone(text)
 		r.mu.Unlock()
 	} else {
 		r.heardOf(m.Params)

@@ -107,13 +107,9 @@ func marshal(value any) []byte {
 	return bytes.TrimRight(b.Bytes(), "\n")
 }
 
-func request(id string, method string, params any) []byte {
-	return marshal(struct {
-		Version string `json:"jsonrpc"`
-		ID      string `json:"id"`
-		Method  string `json:"method"`
-		Params  any    `json:"params,omitempty"`
-	}{"2.0", id, method, params})
+// request is a request of the relay; params as they are.
+func request(id string, method string, params []byte) []byte {
+	return object{{"jsonrpc", marshal("2.0")}, {"id", marshal(id)}, {"method", marshal(method)}, {"params", params}}.text()
 }
 
 func note(method string, params any) []byte {

@@ -227,7 +227,7 @@ func (s *server) answer(text []byte, m message) {
 	}
 	switch s.take(m.ID) {
 	case methodInitialize:
-		s.tools.greeted(m.Result)
+		s.greeted(m.Result)
 	case methodList:
 		if with, ok := s.tools.withReadOutput(m.Result); ok {
 			text = answered(json.RawMessage(m.ID), "result", with)
@@ -398,7 +398,7 @@ func (s *server) await(id string) (answer <-chan mcptool.Relayed, forget func())
 // ask makes a request of the relay's own.
 func (s *server) ask(ctx context.Context, method string, params any) (json.RawMessage, error) {
 	id := s.newID()
-	return s.exchange(ctx, id, request(id, method, params))
+	return s.exchange(ctx, id, request(id, method, marshal(params)))
 }
 
 func (s *server) exchange(ctx context.Context, id string, text []byte) (json.RawMessage, error) {
@@ -421,6 +421,14 @@ func (s *server) exchange(ctx context.Context, id string, text []byte) (json.Raw
 	case <-ctx.Done():
 		return nil, ctx.Err()
 	}
+}
+
+// greeted notes that the client has begun: the next process is told so.
+func (s *server) greeted(result []byte) {
+	s.tools.greeted(result)
+	s.Relay.mu.Lock()
+	defer s.Relay.mu.Unlock()
+	s.hello.initialize = s.greeting
 }
 
 // greet tells a process that was started again how the client has begun. Its answer is nobody's.

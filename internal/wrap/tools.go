@@ -86,13 +86,17 @@ func (t *tools) known(ctx context.Context, name string) {
 	t.mu.Lock()
 	_, there := t.byName[name]
 	there = there || t.without || name == output.ToolName && t.done > 0
+	meant, listing := t.wished, t.done < t.wished
 	t.mu.Unlock()
 	if there {
 		return
 	}
+	if !listing {
+		meant = t.wish()
+	}
 	ctx, cancel := context.WithTimeout(ctx, listTime)
 	defer cancel()
-	for meant := t.wish(); ; {
+	for {
 		t.mu.Lock()
 		done, changed := t.done, t.changed
 		t.mu.Unlock()
@@ -158,7 +162,6 @@ func (r *Relay) Run(ctx context.Context, update func([]backend.Discovered, error
 			r.tools.listed(upTo, nil)
 			continue
 		}
-		r.tools.listed(0, found)
 		update(forSidecar(found), nil)
 		r.tools.listed(upTo, found)
 	}

@@ -81,7 +81,9 @@ type Relay struct {
 	mu     sync.Mutex
 	now    *server       // nil while there is none
 	turned chan struct{} // closed when now is another
-	// hello are the messages with which the client has begun, which the next process is told too.
+	// greeting is the initialize that the client has sent last.
+	greeting []byte
+	// hello are the messages with which the client has begun, and was answered: the next process is told them too.
 	hello opening
 	// orphans are requests of processes that have ended that the client has not answered yet.
 	orphans  map[string]bool
