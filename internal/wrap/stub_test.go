@@ -18,7 +18,12 @@ const (
 
 // TestMain lets this program be an MCP server that keeps a ledger of what it does.
 func TestMain(m *testing.M) {
-	if kind := os.Getenv(stubEnv); kind != "" {
+	switch kind := os.Getenv(stubEnv); kind {
+	case "":
+	case "sdk":
+		sdkServer()
+		return
+	default:
 		(&stub{kind: kind}).serve()
 		return
 	}
