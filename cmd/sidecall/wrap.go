@@ -81,7 +81,7 @@ func newWrap() *cobra.Command {
 	flags.StringVar(&f.name, "name", "", "what the server is called: ids count within it; without this flag made of the command")
 	flags.StringVar(&f.effects, "effects", "", "a YAML file that says of tools what repeating them does (TOOL: read_only, idempotent or non_idempotent; * for the rest), or more, as backends.NAME.tools of a config does")
 	flags.BoolVar(&f.trust, "trust-annotations", false, "take effects from the server's own annotations (readOnlyHint, idempotentHint) where --effects says nothing")
-	flags.DurationVar(&f.timeout, "timeout", wrapTimeout, "how long a call may take; progress that the server reports does not lengthen it")
+	flags.DurationVar(&f.timeout, "timeout", wrapTimeout, "how long the server may take for a call without reporting progress")
 	flags.IntVar(&f.maxOutput, "max-output-chars", wrapOutput, "the most characters of a result that are shown; the rest is kept for read_output")
 	flags.BoolVar(&f.guard, "loop-guard", false, "refuse what a model repeats in circles, for clients that say their conversation")
 	flags.StringVar(&f.state, "state", "", "where what is recorded is kept, a directory; without this flag $XDG_STATE_HOME/sidecall")

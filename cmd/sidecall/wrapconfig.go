@@ -4,7 +4,6 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -12,12 +11,20 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 	"go.yaml.in/yaml/v4"
 
 	"github.com/sidecall/sidecall/internal/config"
+)
+
+const (
+	// mostTimeouts is how many timeouts a call may take whose server reports progress, or that
+	// is retried; longestCall bounds that.
+	mostTimeouts = 6
+	longestCall  = 12 * time.Hour
 )
 
 // wrapped is the name of the backend that the server of a wrapper is.
@@ -84,8 +91,8 @@ func (f *wrapFlags) stateFile() (string, error) {
 
 // config is that of the sidecar inside of a wrapper.
 func (f *wrapFlags) config(state string) (*config.Config, error) {
-	if f.timeout <= 0 || f.maxOutput <= 0 {
-		return nil, errors.New("--timeout and --max-output-chars are to be more than 0")
+	if f.timeout <= 0 || f.timeout > longestCall {
+		return nil, fmt.Errorf("--timeout %s: want more than 0s, and at most %s", f.timeout, longestCall)
 	}
 	effects, tools, err := f.readEffects()
 	if err != nil {
@@ -99,7 +106,7 @@ func (f *wrapFlags) config(state string) (*config.Config, error) {
 		"identity": map[string]any{"require": []string{}}, "keep_arguments": "none",
 		"store": map[string]any{"embedded": map[string]any{"path": state}},
 		"defaults": map[string]any{
-			"attempt_timeout": f.timeout.String(), "deadline": f.timeout.String(), "max_output_chars": f.maxOutput,
+			"attempt_timeout": f.timeout.String(), "deadline": min(mostTimeouts*f.timeout, longestCall).String(), "max_output_chars": f.maxOutput,
 			"recovery": map[string]any{"context": "off"},
 		},
 		"default_profile": "wrap", "profiles": map[string]any{"wrap": map[string]any{"loop_guard": map[string]any{"off": !f.guard}}},

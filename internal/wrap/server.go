@@ -227,7 +227,7 @@ func (s *server) answer(text []byte, m message) {
 	}
 	switch s.take(m.ID) {
 	case methodInitialize:
-		s.greeted(m.Result)
+		s.greeted()
 	case methodList:
 		if with, ok := s.tools.withReadOutput(m.Result); ok {
 			text = answered(json.RawMessage(m.ID), "result", with)
@@ -424,8 +424,7 @@ func (s *server) exchange(ctx context.Context, id string, text []byte) (json.Raw
 }
 
 // greeted notes that the client has begun: the next process is told so.
-func (s *server) greeted(result []byte) {
-	s.tools.greeted(result)
+func (s *server) greeted() {
 	s.Relay.mu.Lock()
 	defer s.Relay.mu.Unlock()
 	s.hello.initialize = s.greeting

@@ -32,8 +32,6 @@ type tools struct {
 	byName map[string]bool
 	// ownReadOutput: the server has a tool of that name itself.
 	ownReadOutput bool
-	// without: the server says that it has no tools.
-	without bool
 	// wished and done count what was asked for, and what has been listed of it.
 	wished, done int
 	changed      chan struct{} // closed when done is another
@@ -66,26 +64,12 @@ func (t *tools) down(why error) {
 	}
 }
 
-// greeted hears what the server answered to the handshake.
-func (t *tools) greeted(result []byte) {
-	var says struct {
-		Capabilities map[string]json.RawMessage `json:"capabilities"`
-	}
-	if json.Unmarshal(result, &says) != nil {
-		return
-	}
-	_, has := says.Capabilities["tools"]
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	t.without = !has
-}
-
 // known waits until it is known which tools there are, and reads the list again for a name that
 // is not in it: few servers say that it has changed.
 func (t *tools) known(ctx context.Context, name string) {
 	t.mu.Lock()
 	_, there := t.byName[name]
-	there = there || t.without || name == output.ToolName && t.done > 0
+	there = there || name == output.ToolName && t.done > 0
 	meant, listing := t.wished, t.done < t.wished
 	t.mu.Unlock()
 	if there {
@@ -151,6 +135,10 @@ func (r *Relay) Run(ctx context.Context, update func([]backend.Discovered, error
 			update(nil, why)
 			continue
 		case <-r.tools.wake:
+			select {
+			case <-r.tools.failed: // before it was there again
+			default:
+			}
 		}
 		r.tools.mu.Lock()
 		upTo := r.tools.wished

@@ -22,15 +22,24 @@ const (
 	longestSocket = 100
 	// lookAgain is how long is waited between two looks for a holder.
 	lookAgain = 10 * time.Millisecond
+	// patience bounds how long a request waits for a holder, and for what it answers: one that
+	// stands still must not hold the calls of the others.
+	patience = 10 * time.Second
 )
 
-// errGone is that the holder has ended, or is about to: nothing is known of the request.
-var errGone = errors.New("the process that has the store has ended")
+var (
+	// errGone is that the holder has ended, or is about to: nothing is known of the request.
+	errGone = errors.New("the process that has the store has ended")
+	// errMute is that it stands still.
+	errMute = errors.New("the process that has the store does not answer")
+)
 
 // Store is the store as one of the processes has it.
 type Store struct {
 	path    string
 	options embedded.Options
+	// patience is the constant, but in tests.
+	patience time.Duration
 
 	// at is where requests go now; nil while nobody knows.
 	at atomic.Pointer[place]
@@ -60,7 +69,7 @@ func Open(ctx context.Context, path string, options embedded.Options) (*Store, e
 		return nil, fmt.Errorf("the store %s: its name is too long for a socket beside it, which may have %d bytes: keep it in a directory with a shorter name", path, longestSocket)
 	}
 	options.LockWait = time.Nanosecond // others are asked who has it
-	s := &Store{path: path, options: options, looking: make(chan struct{}, 1)}
+	s := &Store{path: path, options: options, patience: patience, looking: make(chan struct{}, 1)}
 	s.open, s.shut = context.WithCancel(context.Background())
 	if _, err := s.find(ctx); err != nil {
 		return nil, errors.Join(err, s.Close())
@@ -152,9 +161,11 @@ func (s *Store) Close() error {
 
 // ask has a request answered: here, or by the holder, and by the next one when that has ended.
 func ask[Q, A any](ctx context.Context, s *Store, method string, q Q, here func(context.Context, *embedded.Store, Q) (A, error)) (answer A, err error) {
+	ctx, cancel := context.WithTimeoutCause(ctx, s.patience, errMute)
+	defer cancel()
 	for {
-		if err := ctx.Err(); err != nil {
-			return answer, err
+		if ctx.Err() != nil {
+			return answer, context.Cause(ctx)
 		}
 		at, err := s.find(ctx)
 		if err != nil {

@@ -187,7 +187,7 @@ func call[Q, A any](ctx context.Context, g *guest, method string, q Q) (A, error
 	select {
 	case <-asked.Done:
 	case <-ctx.Done():
-		return *new(A), ctx.Err() // what it is answered later is lost
+		return *new(A), context.Cause(ctx) // what it is answered later is lost
 	}
 	if said, ok := errors.AsType[rpc.ServerError](asked.Error); ok {
 		return *new(A), fmt.Errorf("the process that has the store, another version of Sidecall, does not understand this one: %w", said)
