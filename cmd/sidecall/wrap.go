@@ -12,27 +12,16 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/sidecall/sidecall/internal/app"
-	"github.com/sidecall/sidecall/internal/backend"
-	"github.com/sidecall/sidecall/internal/backend/process"
-	"github.com/sidecall/sidecall/internal/config"
-	"github.com/sidecall/sidecall/internal/store/embedded"
-	"github.com/sidecall/sidecall/internal/store/shared"
 	"github.com/sidecall/sidecall/internal/telemetry"
-	"github.com/sidecall/sidecall/internal/wrap"
 )
 
 const (
-	// wrapPatience is how long calls in flight may take to end when the client has gone: clients
-	// kill what has not ended in 4 s.
-	wrapPatience = 2 * time.Second
 	// wrapTimeout is how long a call may take. Servers have tools that build and browse, and
 	// clients have a patience of their own.
 	wrapTimeout = 10 * time.Minute
 	// wrapOutput is how many characters of a result are shown: some 8,000 tokens, from where on
 	// clients warn of a result, or cut it.
 	wrapOutput = 32_000
-	// wrapOpen bounds how long the store is waited for.
-	wrapOpen = 20 * time.Second
 )
 
 // aboutWrap is its help.
@@ -100,10 +89,6 @@ func (f *wrapFlags) run(ctx context.Context, in io.Reader, out io.Writer, comman
 	}
 	log := slog.NewTextHandler(lines, &slog.HandlerOptions{Level: level})
 	defer app.Isolate(log)()
-	server := process.Spec{Argv: command, Env: os.Environ()}
-	if _, err := server.Program(); err != nil {
-		return fail(exitUsage, fmt.Errorf("the server cannot be run: %w", err))
-	}
 	state, err := f.stateFile()
 	if err != nil {
 		return fail(exitUnavailable, err)
@@ -112,32 +97,13 @@ func (f *wrapFlags) run(ctx context.Context, in io.Reader, out io.Writer, comman
 	if err != nil {
 		return fail(exitUsage, err)
 	}
-	opening, cancel := context.WithTimeout(ctx, wrapOpen)
-	defer cancel()
-	store, err := shared.Open(opening, state, embedded.Options{MaxFileBytes: int64(cfg.Store.Embedded.MaxBytes), Log: slog.New(log)})
-	if err != nil {
-		return fail(exitUnavailable, err)
-	}
-	relay := wrap.New(wrap.Options{Name: wrapped, Tenant: f.tenant(command), Server: server, In: in, Out: out, Log: slog.New(log)})
-	return f.serve(ctx, relay, cfg, app.Options{
-		Log: log, Version: buildVersion().Version,
-		Brought: app.Brought{Store: store, Backends: map[string]backend.Backend{wrapped: relay}},
-	})
-}
-
-func (f *wrapFlags) serve(ctx context.Context, relay *wrap.Relay, cfg *config.Config, options app.Options) error {
-	inner, err := app.StartInner(ctx, cfg, options)
-	if err != nil {
+	wrapper := app.Wrapper{Config: cfg, Tenant: f.tenant(command), Command: command, In: in, Out: out}
+	err = wrapper.Serve(ctx, app.Options{Log: log, Version: buildVersion().Version})
+	switch {
+	case errors.Is(err, app.ErrNoProgram):
+		return fail(exitUsage, err)
+	case err != nil:
 		return fail(startCode(err), err)
-	}
-	err = relay.Serve(ctx, inner, wrapPatience)
-	ending, cancel := context.WithTimeout(context.WithoutCancel(ctx), wrapPatience)
-	defer cancel()
-	if err != nil {
-		return fail(exitUnavailable, errors.Join(err, inner.Stop(ending)))
-	}
-	if err := inner.Stop(ending); err != nil {
-		return fail(exitFailed, err)
 	}
 	return nil
 }

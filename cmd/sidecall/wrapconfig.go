@@ -17,6 +17,7 @@ import (
 	"github.com/spf13/pflag"
 	"go.yaml.in/yaml/v4"
 
+	"github.com/sidecall/sidecall/internal/app"
 	"github.com/sidecall/sidecall/internal/config"
 )
 
@@ -26,9 +27,6 @@ const (
 	mostTimeouts = 6
 	longestCall  = 12 * time.Hour
 )
-
-// wrapped is the name of the backend that the server of a wrapper is.
-const wrapped = "server"
 
 // runners are programs that run another one, which their arguments name.
 var runners = []string{"npx", "bunx", "pnpm", "yarn", "node", "bun", "deno", "uvx", "uv", "pipx", "python", "python3", "docker", "podman", "sh", "bash", "env"}
@@ -110,7 +108,7 @@ func (f *wrapFlags) config(state string) (*config.Config, error) {
 			"recovery": map[string]any{"context": "off"},
 		},
 		"default_profile": "wrap", "profiles": map[string]any{"wrap": map[string]any{"loop_guard": map[string]any{"off": !f.guard}}},
-		"backends": map[string]any{wrapped: map[string]any{
+		"backends": map[string]any{app.WrappedBackend: map[string]any{
 			"mcp": map[string]any{"command": []string{self}, "trust_annotations": f.trust}, "trust": "trusted",
 			"effects": effects, "tools": tools,
 		}},

@@ -30,7 +30,7 @@ func openDedupe(cfg *config.Config, instance string, t *telemetry.Telemetry, bro
 	return dedupe.New(store, dedupe.Options{
 		Journal: journal, LateBytes: lateBytes(cfg), Log: t.Logger,
 		Lease: cfg.Lease, Retention: cfg.Retention, Receipts: cfg.Receipts, Incarnation: incarnation(),
-		Instance: shared(cfg, instance), Who: self(), Gone: gone,
+		Instance: contested(cfg, instance), Who: self(), Gone: gone,
 	}), book, nil
 }
 
@@ -41,9 +41,9 @@ func newBook(cfg *config.Config, store conversation.Store) *conversation.Book {
 	}}
 }
 
-// shared is the instance where other processes may be the same one: an embedded
+// contested is the instance where other processes may be the same one: an embedded
 // store is locked by its process, and memory is its process's own.
-func shared(cfg *config.Config, instance string) string {
+func contested(cfg *config.Config, instance string) string {
 	if cfg.Store.Kind() != "redis" {
 		return ""
 	}
