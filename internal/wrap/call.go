@@ -13,6 +13,7 @@ import (
 
 	"github.com/sidecall/sidecall/internal/backend"
 	"github.com/sidecall/sidecall/internal/backend/mcptool"
+	"github.com/sidecall/sidecall/internal/failpoint"
 	"github.com/sidecall/sidecall/internal/output"
 	"github.com/sidecall/sidecall/internal/schema"
 	"github.com/sidecall/sidecall/internal/tool"
@@ -92,7 +93,9 @@ func (r *Relay) call(ctx context.Context, executor Executor, text []byte, m mess
 			ToolName: executor.Named(r.Name, asked.Name), ArgumentsJson: string(asked.Arguments),
 		})
 		if r.calls.answer(string(id)) {
+			failpoint.Hit(failpoint.ResultUnsent)
 			r.write(r.tell(id, asked.Name, res, on.heard))
+			failpoint.Hit(failpoint.ResultSent)
 		}
 	}()
 }
@@ -131,7 +134,12 @@ func (r *Relay) Invoke(ctx context.Context, call backend.Invocation) (backend.Re
 	answer, forget := s.await(id)
 	defer forget()
 	defer s.listen(params.get("_meta"), call.Progress)()
-	right := func() bool { return call.Right == nil || call.Right.Held() }
+	failpoint.Hit(failpoint.RequestUnsent)
+	right := func() bool {
+		held := call.Right == nil || call.Right.Held()
+		failpoint.Hit(failpoint.RequestLeaving)
+		return held
+	}
 	sent, err := s.send(ctx, request(id, methodCall, params.text()), right)
 	if errors.Is(err, errWithheld) {
 		return backend.Reply{}, backend.LeaseLost()
@@ -143,6 +151,7 @@ func (r *Relay) Invoke(ctx context.Context, call backend.Invocation) (backend.Re
 	if failure != nil {
 		return backend.Reply{}, failure
 	}
+	failpoint.Hit(failpoint.ResponseRead)
 	on.heard = &heard
 	return reply(heard, call)
 }

@@ -18,6 +18,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
+	"github.com/sidecall/sidecall/internal/failpoint"
 	"github.com/sidecall/sidecall/test/testkit/harness"
 	"github.com/sidecall/sidecall/test/testkit/mcpservers"
 )
@@ -86,7 +87,11 @@ const settledVersion = "2025-11-25"
 // startWrapped is a client of a server behind a wrapper, whose state is in a directory.
 func startWrapped(t *testing.T, state string, flags []string, server mcpservers.Server) *wrapClient {
 	t.Helper()
-	command := slices.Concat([]string{harness.Binary(t), "wrap", "--log-level", "info"}, flags, []string{"--"}, server.Command)
+	binary := harness.Binary(t)
+	if slices.ContainsFunc(server.Env, func(pair string) bool { return strings.HasPrefix(pair, failpoint.Env+"=") }) {
+		binary = harness.FailpointBinary(t)
+	}
+	command := slices.Concat([]string{binary, "wrap", "--log-level", "info"}, flags, []string{"--"}, server.Command)
 	return startClient(t, settledVersion, append(server.Env, "XDG_STATE_HOME="+state), command...)
 }
 
@@ -310,7 +315,7 @@ func TestTheWrapperWithTheStoreIsKilled(t *testing.T) {
 	t.Parallel()
 	mine, theirs, state := startGate(t), startGate(t), harness.ShortDir(t)
 	everything := there(t)(mcpservers.Everything())
-	t.Cleanup(func() { close(theirs.open) }) // the server of a wrapper that was killed waits for it
+	t.Cleanup(func() { close(theirs.open) })          // the server of a wrapper that was killed waits for it
 	holder := startWrapped(t, state, nil, everything) // the first has it
 	other := startWrapped(t, state, nil, everything)
 	lost := holder.effect("lost", theirs)
@@ -338,6 +343,45 @@ func TestTheWrapperWithTheStoreIsKilled(t *testing.T) {
 	}
 	if mine.effects.Load() != 1 || theirs.effects.Load() != 1 {
 		t.Errorf("they happened %d and %d times", mine.effects.Load(), theirs.effects.Load())
+	}
+}
+
+// A wrapper that is killed at any step of a call: sent again through another one, the call is
+// answered from its record, made if it was not, or said to be of unknown outcome; it never happens
+// twice.
+func TestTheWrapperIsKilledAtEveryStep(t *testing.T) {
+	t.Parallel()
+	everything := there(t)(mcpservers.Everything())
+	for at, outcomes := range map[failpoint.Name]string{
+		failpoint.AdmissionUnsent: "made", failpoint.AdmissionDurable: "unknown", failpoint.ClaimWon: "unknown",
+		failpoint.RequestUnsent: "unknown", failpoint.RequestLeaving: "unknown", failpoint.ResponseRead: "unknown",
+		failpoint.ReplyInterpreted: "unknown", failpoint.SettlementUnsent: "unknown", failpoint.SettlementDurable: "recorded",
+		failpoint.ResultUnsent: "recorded", failpoint.ResultSent: "recorded",
+	} {
+		t.Run(string(at), func(t *testing.T) {
+			t.Parallel()
+			g, state, mark := startGate(t), harness.ShortDir(t), "SIDECALL_TEST_DIR="+t.TempDir()
+			close(g.open)
+			failing := everything
+			failing.Env = append(slices.Clone(failing.Env), mark, failpoint.Env+"="+string(at)+"=kill@1")
+			first := <-startWrapped(t, state, nil, failing).effect("t1", g)
+			if killed := strings.HasPrefix(first, "error: "); !killed && at != failpoint.ResultSent {
+				t.Fatalf("it was not killed: %s", first)
+			}
+			harness.WaitFor(t, "the server of the wrapper that was killed to end", func() bool { return processWith(t, mark) == 0 })
+			again := <-startWrapped(t, state, nil, everything).effect("t1", g)
+			happened := g.effects.Load()
+			switch outcomes {
+			case "unknown":
+				if !strings.Contains(again, "OUTCOME_UNKNOWN") || happened > 1 {
+					t.Errorf("it happened %d times, and is answered %s", happened, again)
+				}
+			default:
+				if !strings.Contains(again, "page.gz") || happened != 1 {
+					t.Errorf("it happened %d times, and is answered %s", happened, again)
+				}
+			}
+		})
 	}
 }
 
