@@ -5,8 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"net"
-	"os"
-	"sync"
 	"sync/atomic"
 	"time"
 
@@ -160,21 +158,21 @@ func (s *Store) Close() error {
 }
 
 // ask has a request answered: here, or by the holder, and by the next one when that has ended.
-func ask[Q, A any](ctx context.Context, s *Store, method string, q Q, here func(context.Context, *embedded.Store, Q) (A, error)) (answer A, err error) {
+func (s *Store) ask(ctx context.Context, q Question) (Answer, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, s.patience, errMute)
 	defer cancel()
 	for {
 		if ctx.Err() != nil {
-			return answer, context.Cause(ctx)
+			return Answer{}, context.Cause(ctx)
 		}
 		at, err := s.find(ctx)
 		if err != nil {
-			return answer, err
+			return Answer{}, err
 		}
 		if at.holder != nil {
-			return here(ctx, at.holder.store, q)
+			return q.do(ctx, at.holder.store)
 		}
-		answer, err := call[Q, A](ctx, at.guest, method, q)
+		answer, err := at.guest.ask(ctx, q)
 		if !errors.Is(err, errGone) {
 			return answer, err
 		}
@@ -184,131 +182,66 @@ func ask[Q, A any](ctx context.Context, s *Store, method string, q Q, here func(
 
 // Admit implements dedupe.Store.
 func (s *Store) Admit(ctx context.Context, req dedupe.Request) (dedupe.Admission, error) {
-	return ask(ctx, s, "Admit", req, admit)
+	a, err := s.ask(ctx, Question{Admit: &req})
+	return a.Admission, err
 }
 
 // Settle implements dedupe.Store.
 func (s *Store) Settle(ctx context.Context, settlement dedupe.Settlement) (dedupe.SettleVerdict, error) {
-	return ask(ctx, s, "Settle", settlement, settle)
+	a, err := s.ask(ctx, Question{Settle: &settlement})
+	return a.Verdict, err
 }
 
 // Renew implements dedupe.Store.
 func (s *Store) Renew(ctx context.Context, r dedupe.Renewal) (dedupe.Record, bool, error) {
-	answer, err := ask(ctx, s, "Renew", r, renew)
-	return answer.Record, answer.Restored, err
+	a, err := s.ask(ctx, Question{Renew: &r})
+	return a.Record, a.Restored, err
 }
 
 // Lookup implements dedupe.Store.
 func (s *Store) Lookup(ctx context.Context, key tool.CallID) (dedupe.Record, error) {
-	return ask(ctx, s, "Lookup", key, lookup)
+	a, err := s.ask(ctx, Question{Lookup: &key})
+	return a.Record, err
 }
 
 // Note implements dedupe.Store.
 func (s *Store) Note(ctx context.Context, n dedupe.Note) (dedupe.Known, error) {
-	return ask(ctx, s, "Note", n, note)
+	a, err := s.ask(ctx, Question{Note: &n})
+	return a.Known, err
 }
 
 // ListOpen implements dedupe.Store.
 func (s *Store) ListOpen(ctx context.Context, from string) (dedupe.Page, error) {
-	page, err := ask(ctx, s, "ListOpen", from, listOpen)
-	return page.read(), err
+	a, err := s.ask(ctx, Question{ListOpen: true, From: from})
+	return a.page(), err
 }
 
 // Find implements dedupe.Store.
 func (s *Store) Find(ctx context.Context, search dedupe.Search) (dedupe.Page, error) {
-	page, err := ask(ctx, s, "Find", search, find)
-	return page.read(), err
+	a, err := s.ask(ctx, Question{Find: &search})
+	return a.page(), err
 }
 
 // Output implements dedupe.Store.
 func (s *Store) Output(ctx context.Context, tenant, ref string) (dedupe.Output, error) {
-	return ask(ctx, s, "Output", OutputName{tenant, ref}, output)
+	a, err := s.ask(ctx, Question{Output: &dedupe.Sheet{Tenant: tenant, Name: ref}})
+	return a.Output, err
 }
 
 // Receipts implements dedupe.Ledger.
 func (s *Store) Receipts(ctx context.Context, tenant, conversation string, from int64) (dedupe.Chain, error) {
-	return ask(ctx, s, "Receipts", Lines{tenant, conversation, from}, receipts)
+	a, err := s.ask(ctx, Question{Receipts: &lines{tenant, conversation, from}})
+	return a.Chain, err
 }
 
 // Ping implements dedupe.Store.
 func (s *Store) Ping(ctx context.Context) error {
-	_, err := ask(ctx, s, "Ping", true, ping)
+	_, err := s.ask(ctx, Question{Ping: true})
 	return err
 }
 
 // Now implements dedupe.Clock.
 func (s *Store) Now(ctx context.Context) (time.Time, error) {
-	return ask(ctx, s, "Now", true, now)
-}
-
-// holder serves the store of this process to the others.
-type holder struct {
-	store    *embedded.Store
-	listener net.Listener
-
-	mu      sync.Mutex
-	guests  map[net.Conn]bool // nil once closed
-	serving sync.WaitGroup
-}
-
-// hold listens for the others. What is left of an earlier holder's socket leads to nobody: the
-// lock of the file is this one's.
-func hold(store *embedded.Store, socket string) (*holder, error) {
-	if err := os.Remove(socket); err != nil && !errors.Is(err, os.ErrNotExist) {
-		return nil, err
-	}
-	listener, err := net.Listen("unix", socket) //nolint:noctx // it does not block
-	if err != nil {
-		return nil, err
-	}
-	if err := os.Chmod(socket, 0o600); err != nil {
-		return nil, errors.Join(err, listener.Close())
-	}
-	h := &holder{store: store, listener: listener, guests: map[net.Conn]bool{}}
-	server := newServer(store)
-	h.serving.Go(func() {
-		for {
-			conn, err := listener.Accept()
-			if err != nil {
-				return // it is closed
-			}
-			h.serving.Go(func() {
-				if h.enter(conn) {
-					server.ServeConn(conn)
-				}
-				h.leave(conn)
-			})
-		}
-	})
-	return h, nil
-}
-
-func (h *holder) enter(conn net.Conn) bool {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	if h.guests == nil {
-		return false
-	}
-	h.guests[conn] = true
-	return true
-}
-
-func (h *holder) leave(conn net.Conn) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	delete(h.guests, conn)
-	_ = conn.Close() // it may be closed
-}
-
-// close sends the guests away before it lets go of the file: the socket is then the next one's.
-func (h *holder) close() error {
-	err := h.listener.Close()
-	h.mu.Lock()
-	for conn := range h.guests {
-		_ = conn.Close() // which is how they hear of it
-	}
-	h.guests = nil
-	h.mu.Unlock()
-	h.serving.Wait()
-	return errors.Join(err, h.store.Close())
+	a, err := s.ask(ctx, Question{Now: true})
+	return a.Now, err
 }

@@ -17,94 +17,91 @@ import (
 // other have another number there.
 const service = "Sidecall1"
 
-// What each request does to the store where it is.
-func admit(ctx context.Context, at *embedded.Store, q dedupe.Request) (dedupe.Admission, error) {
-	return at.Admit(ctx, q)
+// Question is a request: the one member that is there.
+type Question struct {
+	Admit    *dedupe.Request
+	Settle   *dedupe.Settlement
+	Renew    *dedupe.Renewal
+	Lookup   *tool.CallID
+	Note     *dedupe.Note
+	ListOpen bool
+	From     string // of ListOpen: gob sends no pointer to an empty text
+	Find     *dedupe.Search
+	Output   *dedupe.Sheet // tenant and name
+	Receipts *lines
+	Now      bool
+	Ping     bool
 }
 
-func settle(ctx context.Context, at *embedded.Store, q dedupe.Settlement) (dedupe.SettleVerdict, error) {
-	return at.Settle(ctx, q)
+type lines struct {
+	Tenant, Conversation string
+	From                 int64
 }
 
-func renew(ctx context.Context, at *embedded.Store, q dedupe.Renewal) (a renewed, err error) {
-	a.Record, a.Restored, err = at.Renew(ctx, q)
+// Answer is what becomes of it: the members that the request is answered with, or why it failed.
+type Answer struct {
+	Admission dedupe.Admission
+	Verdict   dedupe.SettleVerdict
+	Record    dedupe.Record
+	Restored  bool
+	Known     dedupe.Known
+	Calls     []listed
+	Next      string
+	Output    dedupe.Output
+	Chain     dedupe.Chain
+	Now       time.Time
+	Failed    *failure
+}
+
+// listed is a dedupe.Listed whose error can be sent.
+type listed struct {
+	Key    tool.CallID
+	Record dedupe.Record
+	Failed *failure
+}
+
+// do asks the store where it is.
+func (q *Question) do(ctx context.Context, at *embedded.Store) (a Answer, err error) {
+	var page dedupe.Page
+	switch {
+	case q.Admit != nil:
+		a.Admission, err = at.Admit(ctx, *q.Admit)
+	case q.Settle != nil:
+		a.Verdict, err = at.Settle(ctx, *q.Settle)
+	case q.Renew != nil:
+		a.Record, a.Restored, err = at.Renew(ctx, *q.Renew)
+	case q.Lookup != nil:
+		a.Record, err = at.Lookup(ctx, *q.Lookup)
+	case q.Note != nil:
+		a.Known, err = at.Note(ctx, *q.Note)
+	case q.ListOpen:
+		page, err = at.ListOpen(ctx, q.From)
+	case q.Find != nil:
+		page, err = at.Find(ctx, *q.Find)
+	case q.Output != nil:
+		a.Output, err = at.Output(ctx, q.Output.Tenant, q.Output.Name)
+	case q.Receipts != nil:
+		a.Chain, err = at.Receipts(ctx, q.Receipts.Tenant, q.Receipts.Conversation, q.Receipts.From)
+	case q.Now:
+		a.Now, err = at.Now(ctx)
+	case q.Ping:
+		err = at.Ping(ctx)
+	default:
+		err = fmt.Errorf("%w: a request that this version does not know", dedupe.ErrInvalid)
+	}
+	a.Next = page.Next
+	for _, call := range page.Calls {
+		a.Calls = append(a.Calls, listed{call.Key, call.Record, failureOf(call.Err)})
+	}
 	return a, err
 }
 
-func lookup(ctx context.Context, at *embedded.Store, q tool.CallID) (dedupe.Record, error) {
-	return at.Lookup(ctx, q)
-}
-
-func note(ctx context.Context, at *embedded.Store, q dedupe.Note) (dedupe.Known, error) {
-	return at.Note(ctx, q)
-}
-
-func listOpen(ctx context.Context, at *embedded.Store, from string) (page, error) {
-	found, err := at.ListOpen(ctx, from)
-	return written(found), err
-}
-
-func find(ctx context.Context, at *embedded.Store, q dedupe.Search) (page, error) {
-	found, err := at.Find(ctx, q)
-	return written(found), err
-}
-
-func output(ctx context.Context, at *embedded.Store, q OutputName) (dedupe.Output, error) {
-	return at.Output(ctx, q.Tenant, q.Ref)
-}
-
-func receipts(ctx context.Context, at *embedded.Store, q Lines) (dedupe.Chain, error) {
-	return at.Receipts(ctx, q.Tenant, q.Conversation, q.From)
-}
-
-func ping(ctx context.Context, at *embedded.Store, _ bool) (bool, error) { return true, at.Ping(ctx) }
-
-func now(ctx context.Context, at *embedded.Store, _ bool) (time.Time, error) { return at.Now(ctx) }
-
-type (
-	renewed struct {
-		Record   dedupe.Record
-		Restored bool
+func (a *Answer) page() dedupe.Page {
+	page := dedupe.Page{Next: a.Next}
+	for _, call := range a.Calls {
+		page.Calls = append(page.Calls, dedupe.Listed{Key: call.Key, Record: call.Record, Err: call.Failed.err()})
 	}
-	// OutputName names a kept output.
-	OutputName struct{ Tenant, Ref string }
-	// Lines asks for receipts.
-	Lines struct {
-		Tenant, Conversation string
-		From                 int64
-	}
-	// page is a dedupe.Page whose errors can be sent.
-	page struct {
-		Calls []listed
-		Next  string
-	}
-	listed struct {
-		Key    tool.CallID
-		Record dedupe.Record
-		Failed *failure
-	}
-)
-
-func written(found dedupe.Page) page {
-	p := page{Next: found.Next}
-	for _, call := range found.Calls {
-		p.Calls = append(p.Calls, listed{call.Key, call.Record, failureOf(call.Err)})
-	}
-	return p
-}
-
-func (p page) read() dedupe.Page {
-	found := dedupe.Page{Next: p.Next}
-	for _, call := range p.Calls {
-		found.Calls = append(found.Calls, dedupe.Listed{Key: call.Key, Record: call.Record, Err: call.Failed.err()})
-	}
-	return found
-}
-
-// Answer is what a holder says.
-type Answer[A any] struct {
-	Value  A
-	Failed *failure
+	return page
 }
 
 // served answers the others, as net/rpc wants it.
@@ -118,55 +115,13 @@ func newServer(store *embedded.Store) *rpc.Server {
 	return server
 }
 
-// answered runs a request. Its end is not that of who has asked, who may have left.
-func answered[Q, A any](s *served, q Q, into *Answer[A], do func(context.Context, *embedded.Store, Q) (A, error)) error {
-	value, err := do(context.Background(), s.store, q)
-	into.Value, into.Failed = value, failureOf(err)
+// Ask is a request of another process. It does not end with that process.
+func (s *served) Ask(q Question, a *Answer) error {
+	answer, err := q.do(context.Background(), s.store)
+	*a = answer
+	a.Failed = failureOf(err)
 	return nil
 }
-
-// Admit, and the others likewise, is a request of the same name.
-func (s *served) Admit(q dedupe.Request, a *Answer[dedupe.Admission]) error {
-	return answered(s, q, a, admit)
-}
-
-// Settle is a request.
-func (s *served) Settle(q dedupe.Settlement, a *Answer[dedupe.SettleVerdict]) error {
-	return answered(s, q, a, settle)
-}
-
-// Renew is a request.
-func (s *served) Renew(q dedupe.Renewal, a *Answer[renewed]) error { return answered(s, q, a, renew) }
-
-// Lookup is a request.
-func (s *served) Lookup(q tool.CallID, a *Answer[dedupe.Record]) error {
-	return answered(s, q, a, lookup)
-}
-
-// Note is a request.
-func (s *served) Note(q dedupe.Note, a *Answer[dedupe.Known]) error { return answered(s, q, a, note) }
-
-// ListOpen is a request.
-func (s *served) ListOpen(q string, a *Answer[page]) error { return answered(s, q, a, listOpen) }
-
-// Find is a request.
-func (s *served) Find(q dedupe.Search, a *Answer[page]) error { return answered(s, q, a, find) }
-
-// Output is a request.
-func (s *served) Output(q OutputName, a *Answer[dedupe.Output]) error {
-	return answered(s, q, a, output)
-}
-
-// Receipts is a request.
-func (s *served) Receipts(q Lines, a *Answer[dedupe.Chain]) error {
-	return answered(s, q, a, receipts)
-}
-
-// Ping is a request.
-func (s *served) Ping(q bool, a *Answer[bool]) error { return answered(s, q, a, ping) }
-
-// Now is a request.
-func (s *served) Now(q bool, a *Answer[time.Time]) error { return answered(s, q, a, now) }
 
 // guest is the connection to a holder.
 type guest struct{ client *rpc.Client }
@@ -180,23 +135,24 @@ func (g *guest) close() error {
 	return nil
 }
 
-// call asks a holder. errGone is that it does not answer any more.
-func call[Q, A any](ctx context.Context, g *guest, method string, q Q) (A, error) {
-	var a Answer[A]
-	asked := g.client.Go(service+"."+method, q, &a, make(chan *rpc.Call, 1))
+// ask asks a holder. errGone is that it does not answer any more.
+func (g *guest) ask(ctx context.Context, q Question) (Answer, error) {
+	var a Answer
+	asked := g.client.Go(service+".Ask", q, &a, make(chan *rpc.Call, 1))
 	select {
 	case <-asked.Done:
 	case <-ctx.Done():
-		return *new(A), context.Cause(ctx) // what it is answered later is lost
+		return Answer{}, context.Cause(ctx) // what it is answered later is lost
 	}
 	if said, ok := errors.AsType[rpc.ServerError](asked.Error); ok {
-		return *new(A), fmt.Errorf("the process that has the store, another version of Sidecall, does not understand this one: %w", said)
+		return Answer{}, fmt.Errorf("the process that has the store, another version of Sidecall, does not understand this one: %w", said)
 	}
-	if asked.Error != nil || errors.Is(a.Failed.err(), dedupe.ErrClosed) {
+	err := a.Failed.err()
+	if asked.Error != nil || errors.Is(err, dedupe.ErrClosed) {
 		_ = g.close() // it is broken
-		return *new(A), fmt.Errorf("%w: %w", errGone, errors.Join(asked.Error, a.Failed.err()))
+		return Answer{}, fmt.Errorf("%w: %w", errGone, errors.Join(asked.Error, err))
 	}
-	return a.Value, a.Failed.err()
+	return a, err
 }
 
 // known are the errors of a store that a caller may tell apart, by their place here.
