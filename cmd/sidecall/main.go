@@ -60,6 +60,6 @@ wrong; 3 the sidecar cannot be reached or could not start.`,
 	}
 	root.Version = buildVersion().line()
 	root.SetVersionTemplate("{{.Version}}\n")
-	root.AddCommand(newServe(), newWrap(), newDemo(), newCheck(), newTest(), newTools(), newCall(), newFind(), newResolve(), newApprovals(), newConversations(), newAudit(), newReceipts(), newConsole(), newReady(), newVersion(), newStandIn())
+	root.AddCommand(newServe(), newWrap(), newReport(), newDemo(), newCheck(), newTest(), newTools(), newCall(), newFind(), newResolve(), newApprovals(), newConversations(), newAudit(), newReceipts(), newConsole(), newReady(), newVersion(), newStandIn())
 	return root
 }

@@ -7,6 +7,7 @@ import (
 	"io"
 	"log/slog"
 	"os"
+	"path/filepath"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -39,7 +40,7 @@ from which clients they come, docs/wrap.md says.`
 // wrapFlags are those of the command.
 type wrapFlags struct {
 	name, effects, state, level, print string
-	trust, guard                       bool
+	trust, guard, observe              bool
 	timeout                            time.Duration
 	maxOutput                          int
 }
@@ -73,6 +74,7 @@ func newWrap() *cobra.Command {
 	flags.DurationVar(&f.timeout, "timeout", wrapTimeout, "how long the server may take for a call without reporting progress")
 	flags.IntVar(&f.maxOutput, "max-output-chars", wrapOutput, "the most characters of a result that are shown; the rest is kept for read_output")
 	flags.BoolVar(&f.guard, "loop-guard", false, "refuse what a model repeats in circles, for clients that say their conversation")
+	flags.BoolVar(&f.observe, "observe", false, "let every call pass as it is, and write down what would have become of it: see sidecall report")
 	flags.StringVar(&f.state, "state", "", "where what is recorded is kept, a directory; without this flag $XDG_STATE_HOME/sidecall")
 	flags.StringVar(&f.level, "log-level", "warn", "debug, info, warn or error, on stderr; info writes one line per call")
 	flags.StringVar(&f.print, "print-config", "", "print what to put into the config of a client, and run nothing: claude, vscode, cursor or codex")
@@ -97,7 +99,11 @@ func (f *wrapFlags) run(ctx context.Context, in io.Reader, out io.Writer, comman
 	if err != nil {
 		return fail(exitUsage, err)
 	}
-	wrapper := app.Wrapper{Config: cfg, Tenant: f.tenant(command), Command: command, In: in, Out: out}
+	observe := ""
+	if f.observe {
+		observe = filepath.Join(filepath.Dir(state), observedFile)
+	}
+	wrapper := app.Wrapper{Observe: observe, Config: cfg, Tenant: f.tenant(command), Command: command, In: in, Out: out}
 	err = wrapper.Serve(ctx, app.Options{Log: log, Version: buildVersion().Version})
 	switch {
 	case errors.Is(err, app.ErrNoProgram):

@@ -128,3 +128,23 @@ func TestTheStateOfAWrapper(t *testing.T) {
 		}
 	}
 }
+
+// What wrappers have written down is reported, by the command too, and what tools call themselves
+// does no harm to a terminal.
+func TestReport(t *testing.T) {
+	dir := t.TempDir()
+	if got := command(t, "report", "--state", dir); got.code != 0 || !strings.Contains(got.out, "No calls were observed") {
+		t.Errorf("%+v", got)
+	}
+	line := `{"at":"2026-01-02T03:04:05Z","server":"s","tool":"a\u001b[31m","effect":"non_idempotent","id":"x","same":"1","ended":"lost"}` + "\n"
+	if err := os.WriteFile(filepath.Join(dir, observedFile), []byte(line), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	got := command(t, "report", "--state", dir, "--since", "1000000h")
+	if got.code != 0 || !strings.Contains(got.out, `s a\x1b[31m x (non_idempotent)`) {
+		t.Errorf("%+v", got)
+	}
+	if got := command(t, "report", "--state", dir, "--since", "1000000h", "--json"); got.code != 0 || !strings.Contains(got.out, `"Calls": 1`) {
+		t.Errorf("%+v", got)
+	}
+}

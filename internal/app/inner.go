@@ -9,6 +9,7 @@ import (
 	"github.com/sidecall/sidecall/internal/call"
 	"github.com/sidecall/sidecall/internal/config"
 	"github.com/sidecall/sidecall/internal/output"
+	"github.com/sidecall/sidecall/internal/tool"
 	sidecallv1 "github.com/sidecall/sidecall/proto/sidecall/v1"
 	"github.com/sidecall/sidecall/server"
 )
@@ -51,12 +52,20 @@ func StartInner(ctx context.Context, cfg *config.Config, options Options) (*Inne
 }
 
 // Named is what the sidecar calls a tool of a backend.
-func (i *Inner) Named(backend, tool string) string {
-	if tool == output.ToolName {
-		return tool
+func (i *Inner) Named(backend, name string) string {
+	if name == output.ToolName {
+		return name
 	}
-	as, _ := i.parts.config.Discovered(backend, tool, nil)
+	as, _ := i.parts.config.Discovered(backend, name, nil)
 	return as.Name
+}
+
+// Effect is that of a tool; of one that there is not the most dangerous one.
+func (i *Inner) Effect(name string) tool.Effect {
+	if route, ok := i.parts.catalog.Snapshot().Lookup(name); ok {
+		return route.Tool.Effect
+	}
+	return tool.NonIdempotent
 }
 
 // Execute makes a call for a tenant.

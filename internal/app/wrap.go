@@ -8,12 +8,15 @@ import (
 	"os"
 	"time"
 
+	"github.com/sidecall/sidecall/dedupe"
 	"github.com/sidecall/sidecall/internal/backend"
 	"github.com/sidecall/sidecall/internal/backend/process"
 	"github.com/sidecall/sidecall/internal/config"
 	"github.com/sidecall/sidecall/internal/store/embedded"
+	"github.com/sidecall/sidecall/internal/store/memory"
 	"github.com/sidecall/sidecall/internal/store/shared"
 	"github.com/sidecall/sidecall/internal/wrap"
+	"github.com/sidecall/sidecall/internal/wrap/observed"
 )
 
 const (
@@ -38,6 +41,9 @@ type Wrapper struct {
 	// In and Out are the client's.
 	In  io.Reader
 	Out io.Writer
+	// Observe, if not empty, is the file where calls are written down, which then pass as
+	// everything else does. No store is opened.
+	Observe string
 }
 
 // ErrNoProgram is that the command of a Wrapper names nothing that can be run.
@@ -50,14 +56,20 @@ func (w Wrapper) Serve(ctx context.Context, options Options) error {
 		return errors.Join(ErrNoProgram, err)
 	}
 	log := slog.New(options.Log)
-	opening, cancel := context.WithTimeout(ctx, wrapOpen)
-	defer cancel()
-	kept := w.Config.Store.Embedded
-	store, err := shared.Open(opening, kept.Path.Reveal(), embedded.Options{MaxFileBytes: int64(kept.MaxBytes), Log: log})
+	made := wrap.Options{Name: WrappedBackend, Tenant: w.Tenant, Server: server, In: w.In, Out: w.Out, Log: log, Shown: w.Config.Defaults.MaxOutputChars}
+	if w.Observe != "" {
+		opened, err := observed.Open(w.Observe)
+		if err != nil {
+			return err
+		}
+		defer func() { _ = opened.Close() }() // each line was written at once
+		made.Observe = opened
+	}
+	store, err := w.store(ctx, log)
 	if err != nil {
 		return err
 	}
-	relay := wrap.New(wrap.Options{Name: WrappedBackend, Tenant: w.Tenant, Server: server, In: w.In, Out: w.Out, Log: log})
+	relay := wrap.New(made)
 	options.Brought = Brought{Store: store, Backends: map[string]backend.Backend{WrappedBackend: relay}}
 	inner, err := StartInner(ctx, w.Config, options)
 	if err != nil {
@@ -67,4 +79,22 @@ func (w Wrapper) Serve(ctx context.Context, options Options) error {
 	ending, cancel := context.WithTimeout(context.WithoutCancel(ctx), wrapPatience)
 	defer cancel()
 	return errors.Join(err, inner.Stop(ending))
+}
+
+// store is where the records of calls are kept, which a wrapper that observes has none of.
+func (w Wrapper) store(ctx context.Context, log *slog.Logger) (dedupe.Store, error) {
+	if w.Observe != "" {
+		return memory.New(memory.Options{}), nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, wrapOpen)
+	defer cancel()
+	kept := w.Config.Store.Embedded
+	return shared.Open(ctx, kept.Path.Reveal(), embedded.Options{MaxFileBytes: int64(kept.MaxBytes), Log: log})
+}
+
+// ReadReport says what a sidecar would have done of the calls that were written down in a file since
+// an instant.
+func ReadReport(file string, since time.Time) (observed.Report, error) {
+	calls, _, err := observed.Read(file, since)
+	return observed.Of(calls), err
 }

@@ -30,7 +30,7 @@ func (r *Relay) fromClient(ctx context.Context, executor Executor) {
 			id, _ := ofGiant(ln)
 			r.refuse(id, codeInvalidRequest, fmt.Sprintf("the message has %d bytes; at most %d are read", ln.Size, MaxMessage))
 		case len(text) == 0:
-		case text[0] == '[':
+		case text[0] == '[' && r.Observe == nil:
 			r.refuse(nil, codeInvalidRequest, "batches are not taken: MCP has none since the revision of 2025-06-18; send each message by itself")
 		default:
 			r.said(ctx, executor, text)
@@ -42,6 +42,10 @@ func (r *Relay) fromClient(ctx context.Context, executor Executor) {
 func (r *Relay) said(ctx context.Context, executor Executor, text []byte) {
 	m, err := read(text)
 	switch {
+	case r.Observe != nil && (err != nil || m.ID != nil && !identified(m.ID) || m.Method == nil && m.ID == nil):
+		if s := r.server(ctx); s != nil { // what is wrong is the server's to say
+			s.tell(text)
+		}
 	case err != nil:
 		code := codeParse
 		if jsontext.Value(text).IsValid() {
@@ -110,7 +114,11 @@ func (r *Relay) requested(ctx context.Context, executor Executor, text []byte, m
 	} else {
 		r.heardOf(m.Params)
 	}
-	if m.is(methodCall) {
+	switch {
+	case m.is(methodCall) && r.Observe != nil:
+		r.observe(ctx, executor, text, m)
+		return
+	case m.is(methodCall):
 		r.call(ctx, executor, text, m)
 		return
 	}
@@ -123,7 +131,7 @@ func (r *Relay) pass(ctx context.Context, text []byte, m message) {
 		r.refuse(json.RawMessage(m.ID), codeInternal, "the server is not running; it is being started again")
 		return
 	}
-	s.pass(text, m.ID, *m.Method)
+	s.pass(text, m.ID, passing{method: *m.Method})
 }
 
 // heardOf keeps what a client without a handshake says of itself in a request.
@@ -164,6 +172,16 @@ type calls struct {
 	running map[string]context.CancelFunc
 	all     sync.WaitGroup
 	over    bool
+}
+
+// count counts in what ends by itself; false where there is to be no more.
+func (c *calls) count() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if !c.over {
+		c.all.Add(1)
+	}
+	return !c.over
 }
 
 // begin counts a call in; false where its id is one in flight, or there are to be no more.

@@ -60,11 +60,15 @@ func (s *server) answer(text []byte, m message) {
 		s.deliver(id, relayed(m))
 		return
 	}
-	switch s.take(m.ID) {
+	of := s.take(m.ID)
+	if of.heard != nil {
+		of.heard(&m)
+	}
+	switch of.method {
 	case methodInitialize:
 		s.greeted()
 	case methodList:
-		if with, ok := s.tools.withReadOutput(m.Result); ok {
+		if with, ok := s.tools.withReadOutput(m.Result); ok && s.Observe == nil {
 			text = answered(json.RawMessage(m.ID), "result", with)
 		}
 	}
@@ -100,14 +104,13 @@ func (s *server) deliver(id string, a mcptool.Relayed) {
 	}
 }
 
-// take returns the method of a request of the client that is answered now; empty when there is
-// none.
-func (s *server) take(id jsontext.Value) string {
+// take returns the request of the client that is answered now; empty when there is none.
+func (s *server) take(id jsontext.Value) passing {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	method := s.passed[string(id)]
+	of := s.passed[string(id)]
 	delete(s.passed, string(id))
-	return method
+	return of
 }
 
 // request passes on what the server asks the client. An id under which the client still owes an
@@ -159,20 +162,25 @@ func (s *server) giant(ln lines.Line) {
 	case ours:
 		s.deliver(own, mcptool.Relayed{Size: ln.Size})
 	default:
-		s.take(jsontext.Value(id))
+		if of := s.take(jsontext.Value(id)); of.heard != nil {
+			of.heard(&message{})
+		}
 		s.refuse(id, codeInternal, fmt.Sprintf("the answer of the server has %d bytes; at most %d are passed on", ln.Size, MaxMessage))
 	}
 }
 
 // pass sends a request of the client, whose answer goes to it.
-func (s *server) pass(text []byte, id jsontext.Value, method string) {
+func (s *server) pass(text []byte, id jsontext.Value, of passing) {
 	s.mu.Lock()
 	there := s.passed != nil
 	if there {
-		s.passed[string(id)] = method
+		s.passed[string(id)] = of
 	}
 	s.mu.Unlock()
 	if !there {
+		if of.heard != nil {
+			of.heard(nil)
+		}
 		s.refuse(json.RawMessage(id), codeInternal, "the server has just ended; it is being started again")
 		return
 	}

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -56,13 +57,20 @@ type server struct {
 	noisy sync.Once
 
 	mu sync.Mutex
-	// waits are the requests of the relay, passed the methods of those of the client, asks the
-	// server's own, each by its id until it is answered. All are nil when it has ended.
+	// waits are the requests of the relay, passed those of the client, asks the server's own,
+	// each by its id until it is answered. The latter two are nil when it has ended.
 	waits  map[string]chan<- mcptool.Relayed
-	passed map[string]string
+	passed map[string]passing
 	asks   map[string]bool
 	// beats hear of progress, by its token.
 	beats map[string]func()
+}
+
+// passing is a request of the client that the server has not answered.
+type passing struct {
+	method string
+	// heard, if not nil, is told the answer; nil when none will come.
+	heard func(*message)
 }
 
 // start starts the process, with the environment and the directory of its spec. What it writes to
@@ -89,7 +97,7 @@ func (r *Relay) start() (*server, error) {
 	s := &server{
 		Relay: r, cmd: cmd, in: in, out: out, lines: lines.New(out, MaxMessage, pipeBuffer),
 		writing: make(chan struct{}, 1), closing: make(chan struct{}), gone: make(chan struct{}), silent: make(chan struct{}),
-		waits: map[string]chan<- mcptool.Relayed{}, passed: map[string]string{}, asks: map[string]bool{}, beats: map[string]func(){},
+		waits: map[string]chan<- mcptool.Relayed{}, passed: map[string]passing{}, asks: map[string]bool{}, beats: map[string]func(){},
 	}
 	go s.reap()
 	return s, nil
@@ -205,7 +213,7 @@ func (s *server) send(ctx context.Context, text []byte, held func() bool) (sent 
 	if held != nil && !held() {
 		return false, errWithheld
 	}
-	n, err := s.in.Write(append(text[:len(text):len(text)], '\n'))
+	n, err := s.in.Write(append(slices.Clip(text), '\n'))
 	if err != nil && n > 0 {
 		s.end() // nothing can follow a part of a message
 	}

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"os"
 	"strings"
-	"sync"
 	"testing"
 )
 
@@ -33,7 +32,6 @@ func TestMain(m *testing.M) {
 // stub is an MCP server, written without any library so that what it says is known to the byte.
 type stub struct {
 	kind string
-	mu   sync.Mutex
 	// held are the ids of calls that wait for stub/go.
 	held []json.RawMessage
 	// asker is the call that has asked the client.

@@ -64,6 +64,14 @@ func (t *tools) down(why error) {
 	}
 }
 
+// up forgets that there was no server.
+func (t *tools) up() {
+	select {
+	case _ = <-t.failed:
+	default:
+	}
+}
+
 // known waits until it is known which tools there are, and reads the list again for a name that
 // is not in it: few servers say that it has changed.
 func (t *tools) known(ctx context.Context, name string) {
@@ -135,10 +143,7 @@ func (r *Relay) Run(ctx context.Context, update func([]backend.Discovered, error
 			update(nil, why)
 			continue
 		case <-r.tools.wake:
-			select {
-			case <-r.tools.failed: // before it was there again
-			default:
-			}
+			r.tools.up()
 		}
 		r.tools.mu.Lock()
 		upTo := r.tools.wished

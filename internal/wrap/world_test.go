@@ -20,6 +20,7 @@ import (
 	"github.com/sidecall/sidecall/internal/backend/process"
 	"github.com/sidecall/sidecall/internal/config"
 	"github.com/sidecall/sidecall/internal/wrap"
+	"github.com/sidecall/sidecall/internal/wrap/observed"
 )
 
 // patience bounds every wait of a test for what has to come.
@@ -65,13 +66,19 @@ backends: {server: {mcp: {command: [sh], trust_annotations: true}, trust: truste
 // start begins a session, as far as the handshake where greeted.
 func start(t *testing.T, kind string, greeted bool) *world {
 	t.Helper()
+	return startObserved(t, kind, greeted, nil)
+}
+
+// startObserved is start of a wrapper that may only observe.
+func startObserved(t *testing.T, kind string, greeted bool, observe *observed.Log) *world {
+	t.Helper()
 	w := &world{T: t, ledger: filepath.Join(t.TempDir(), "ledger"), log: &logged{}, heard: make(chan string, 1000), served: make(chan error, 1)}
 	in, toRelay := io.Pipe()
 	fromRelay, out := io.Pipe()
 	w.in = toRelay
 	log := slog.NewTextHandler(w.log, &slog.HandlerOptions{Level: slog.LevelInfo})
 	relay := wrap.New(wrap.Options{
-		Name: "server", Tenant: "wrap", In: in, Out: out, Log: slog.New(log),
+		Name: "server", Tenant: "wrap", In: in, Out: out, Log: slog.New(log), Observe: observe, Shown: 500,
 		Server: process.Spec{Argv: []string{os.Args[0]}, Env: append(os.Environ(), stubEnv+"="+kind, ledgerEnv+"="+w.ledger)},
 	})
 	cfg, err := config.Parse("test", []byte(settings), config.System())

@@ -23,6 +23,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"slices"
 	"strconv"
 	"sync"
 	"sync/atomic"
@@ -30,6 +31,8 @@ import (
 
 	"github.com/sidecall/sidecall/internal/backend"
 	"github.com/sidecall/sidecall/internal/backend/process"
+	"github.com/sidecall/sidecall/internal/tool"
+	"github.com/sidecall/sidecall/internal/wrap/observed"
 	sidecallv1 "github.com/sidecall/sidecall/proto/sidecall/v1"
 )
 
@@ -50,6 +53,8 @@ const (
 type Executor interface {
 	// Named is what a tool of a backend is called there.
 	Named(backend, tool string) string
+	// Effect is that of a tool by what it is called there.
+	Effect(name string) tool.Effect
 	Execute(ctx context.Context, tenant string, req *sidecallv1.ExecuteToolRequest) *sidecallv1.ExecuteToolResponse
 }
 
@@ -64,6 +69,10 @@ type Options struct {
 	Out io.Writer
 	// Log takes what is to be said beside the protocol.
 	Log *slog.Logger
+	// Observe, if not nil, has calls pass as everything does, and takes down what they were. Shown
+	// is how many characters of a result would be shown.
+	Observe *observed.Log
+	Shown   int
 }
 
 // Relay stands between a client and a server. It is a backend.Discoverer: its tools are those of
@@ -141,21 +150,18 @@ func (r *Relay) Serve(ctx context.Context, executor Executor, patience time.Dura
 func (r *Relay) keep(ctx context.Context) error {
 	for fails := 0; ; fails++ {
 		began := time.Now()
-		s, err := r.start()
-		if err == nil {
-			err = r.live(ctx, s)
-		}
+		spoke, why := r.run(ctx)
 		switch {
 		case ctx.Err() != nil:
 			return nil
-		case s == nil && fails == 0, s != nil && fails == 0 && !s.spoke.Load():
-			return fmt.Errorf("the server cannot be run: %w", err)
+		case fails == 0 && !spoke:
+			return fmt.Errorf("the server cannot be run: %w", why)
 		case time.Since(began) > restartMax:
 			fails = 0
 		}
 		wait := min(restartBase<<min(fails, 10), restartMax)
-		r.Log.Warn("the server has ended; it is started again", "error", err, "in", wait)
-		r.tools.down(err)
+		r.Log.Warn("the server has ended; it is started again", "error", why, "in", wait)
+		r.tools.down(why)
 		again := time.NewTimer(wait)
 		select {
 		case <-again.C:
@@ -164,6 +170,16 @@ func (r *Relay) keep(ctx context.Context) error {
 			return nil
 		}
 	}
+}
+
+// run runs the server once. spoke says that it has said something, why that it has ended.
+func (r *Relay) run(ctx context.Context) (spoke bool, why error) {
+	s, err := r.start()
+	if err != nil {
+		return false, err
+	}
+	why = r.live(ctx, s)
+	return s.spoke.Load(), why
 }
 
 // live is the life of one process: from its handshake, where it is not the first, to its end.
@@ -227,7 +243,10 @@ func (r *Relay) abandon(s *server) {
 	passed, asks := s.passed, s.asks
 	s.passed, s.asks = nil, nil
 	s.mu.Unlock()
-	for id := range passed {
+	for id, of := range passed {
+		if of.heard != nil {
+			of.heard(nil)
+		}
 		r.refuse(json.RawMessage(id), codeInternal, "the server has ended before it answered; it is being started again")
 	}
 	r.mu.Lock()
@@ -247,7 +266,7 @@ func (r *Relay) newID() string { return r.ids + strconv.FormatInt(r.asked.Add(1)
 func (r *Relay) write(message []byte) {
 	r.out.Lock()
 	defer r.out.Unlock()
-	_, _ = r.Out.Write(append(message[:len(message):len(message)], '\n')) // that it has gone its input says
+	_, _ = r.Out.Write(append(slices.Clip(message), '\n')) // that it has gone its input says
 }
 
 // refuse answers a request of the client with an error.

@@ -25,7 +25,7 @@ func hold(store *embedded.Store, socket string) (*holder, error) {
 	if err := os.Remove(socket); err != nil && !errors.Is(err, os.ErrNotExist) {
 		return nil, err
 	}
-	listener, err := net.Listen("unix", socket) //nolint:noctx // it does not block
+	listener, err := net.Listen("unix", socket)
 	if err != nil {
 		return nil, err
 	}

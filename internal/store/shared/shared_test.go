@@ -18,6 +18,7 @@ import (
 	"github.com/sidecall/sidecall/internal/store/shared"
 	"github.com/sidecall/sidecall/internal/store/storetest"
 	"github.com/sidecall/sidecall/internal/tool"
+	"github.com/sidecall/sidecall/test/testkit/harness"
 )
 
 const (
@@ -41,12 +42,7 @@ func TestMain(m *testing.M) {
 
 func file(t testing.TB) string {
 	t.Helper()
-	dir, err := os.MkdirTemp("", "shared") // a socket has a short name
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = os.RemoveAll(dir) })
-	return filepath.Join(dir, "s.db")
+	return filepath.Join(harness.ShortDir(t), "s.db") // a socket has a short name
 }
 
 func open(t testing.TB, path string) *shared.Store {
@@ -106,7 +102,7 @@ func admit(t *testing.T, s *shared.Store, req dedupe.Request) dedupe.Admission {
 // hold has another process be the holder.
 func hold(t *testing.T, path string) (kill func()) {
 	t.Helper()
-	cmd := exec.Command(os.Args[0]) //nolint:gosec // this program
+	cmd := exec.Command(os.Args[0])
 	cmd.Env = append(os.Environ(), holdEnv+"="+path)
 	cmd.Stderr = os.Stderr
 	stdin, err := cmd.StdinPipe()
