@@ -63,7 +63,9 @@ func newWrap() *cobra.Command {
 			if cmd.Flags().Changed("print-config") {
 				return printClientConfig(cmd.OutOrStdout(), f.print, f.said(cmd, args), f.nameOf(args))
 			}
-			return f.run(cmd.Context(), cmd.InOrStdin(), cmd.OutOrStdout(), args)
+			out := cmd.OutOrStdout()
+			os.Stdout = os.Stderr // what else would be printed there is no message
+			return f.run(cmd.Context(), cmd.InOrStdin(), out, args)
 		},
 	}
 	flags := cmd.Flags()

@@ -81,8 +81,11 @@ func (f *wrapFlags) stateFile() (string, error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return "", err
 	}
-	if err := os.Chmod(dir, 0o700); err != nil { //nolint:gosec // a directory
+	switch info, err := os.Stat(dir); {
+	case err != nil:
 		return "", err
+	case info.Mode().Perm()&0o077 != 0:
+		return "", fmt.Errorf("others may use the directory of what is recorded: chmod 700 %s, or name another one with --state", dir)
 	}
 	return filepath.Join(dir, "wrap.db"), nil
 }

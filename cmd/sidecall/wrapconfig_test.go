@@ -127,12 +127,19 @@ func TestTheStateOfAWrapper(t *testing.T) {
 			t.Errorf("%q: %v, %v", set, info, err)
 		}
 	}
+	open := t.TempDir()
+	if err := os.Chmod(open, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := (&wrapFlags{state: open}).stateFile(); err == nil || !strings.Contains(err.Error(), "chmod 700") {
+		t.Errorf("a directory that others may use: %v", err)
+	}
 }
 
 // What wrappers have written down is reported, by the command too, and what tools call themselves
 // does no harm to a terminal.
 func TestReport(t *testing.T) {
-	dir := t.TempDir()
+	dir := filepath.Join(t.TempDir(), "state")
 	if got := command(t, "report", "--state", dir); got.code != 0 || !strings.Contains(got.out, "No calls were observed") {
 		t.Errorf("%+v", got)
 	}
@@ -144,7 +151,7 @@ func TestReport(t *testing.T) {
 	if got.code != 0 || !strings.Contains(got.out, `s a\x1b[31m x (non_idempotent)`) {
 		t.Errorf("%+v", got)
 	}
-	if got := command(t, "report", "--state", dir, "--since", "1000000h", "--json"); got.code != 0 || !strings.Contains(got.out, `"Calls": 1`) {
+	if got := command(t, "report", "--state", dir, "--since", "1000000h", "--json"); got.code != 0 || !strings.Contains(got.out, `"calls": 1`) {
 		t.Errorf("%+v", got)
 	}
 }

@@ -85,6 +85,10 @@ func (r *Relay) replied(ctx context.Context, text []byte, m message) {
 
 // noted passes on a note, but for one that a call is cancelled, which is the relay's.
 func (r *Relay) noted(ctx context.Context, text []byte, m message) {
+	if m.is(methodCall) && r.Observe == nil {
+		r.Log.Warn("a call of a tool without an id is not made: nobody could be answered")
+		return
+	}
 	if m.is(methodCancelled) {
 		var of struct {
 			ID json.RawMessage `json:"requestId"`

@@ -82,8 +82,10 @@ func ended(answer *message) (how, result string, chars int) {
 		return observed.Refused, digest(answer.Error), 0
 	}
 	var says struct {
-		Content []struct{ Text string } `json:"content"`
-		IsError bool                    `json:"isError"`
+		Content []struct {
+			Text string `json:"text"`
+		} `json:"content"`
+		IsError bool `json:"isError"`
 	}
 	_ = json.Unmarshal(answer.Result, &says) // as far as it is one
 	for _, block := range says.Content {

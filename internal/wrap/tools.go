@@ -67,7 +67,7 @@ func (t *tools) down(why error) {
 // up forgets that there was no server.
 func (t *tools) up() {
 	select {
-	case _ = <-t.failed:
+	case <-t.failed: //nolint:errcheck // it is over
 	default:
 	}
 }

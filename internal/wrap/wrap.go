@@ -153,7 +153,7 @@ func (r *Relay) keep(ctx context.Context) error {
 		spoke, why := r.run(ctx)
 		switch {
 		case ctx.Err() != nil:
-			return nil
+			return nil //nolint:nilerr // it was asked to end
 		case fails == 0 && !spoke:
 			return fmt.Errorf("the server cannot be run: %w", why)
 		case time.Since(began) > restartMax:

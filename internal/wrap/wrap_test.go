@@ -186,6 +186,8 @@ func TestBadInput(t *testing.T) {
 		w.say(said)
 		has(t, w.await(wants[0]), wants...)
 	}
+	w.say(`{"jsonrpc":"2.0","method":"tools/call","params":{"name":"charge"}}`)
+	w.until("a call without an id is told of", func() bool { return strings.Contains(w.log.String(), "without an id is not made") })
 	if w.entries("charge") != 0 {
 		t.Error("something was charged")
 	}

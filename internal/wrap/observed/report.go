@@ -18,48 +18,58 @@ const charsPerToken = 4
 
 // Report is what Sidecall would have done of the calls that were observed.
 type Report struct {
-	From, To      time.Time
-	Calls         int
-	Named         int // that said their id
-	Servers       []string
-	Conversations int
+	From          time.Time `json:"from,omitzero"`
+	To            time.Time `json:"to,omitzero"`
+	Calls         int       `json:"calls"`
+	Named         int       `json:"named"` // that said their id
+	Servers       []string  `json:"servers,omitempty"`
+	Conversations int       `json:"conversations"`
 	// Again are calls that were made again under an id, the most often made first: Sidecall would
 	// have answered all but the first from its record.
-	Again []Repeated `json:",omitempty"`
+	Again []Repeated `json:"again,omitempty"`
 	// Alike are calls with an effect that were made again soon, with the same arguments under
 	// another id, or none. An effect_key would tell the second that it was the first.
-	Alike []Repeated `json:",omitempty"`
+	Alike []Repeated `json:"alike,omitempty"`
 	// Reused are ids under which another call was made: it would have been refused.
-	Reused []Repeated   `json:",omitempty"`
-	Loops  []Loop       `json:",omitempty"`
-	Wrong  []WrongCalls `json:",omitempty"`
+	Reused []Repeated   `json:"reused,omitempty"`
+	Loops  []Loop       `json:"loops,omitempty"`
+	Wrong  []WrongCalls `json:"wrong,omitempty"`
 	// Cut is how many results would have been cut, and Tokens roughly how many a model would not
 	// have read of them, unless it had asked for the rest.
-	Cut, Tokens int
+	Cut    int `json:"cut"`
+	Tokens int `json:"tokens"`
 	// Lost are calls with an effect of which nobody knows whether they happened.
-	Lost []Repeated `json:",omitempty"`
+	Lost []Repeated `json:"lost,omitempty"`
 }
 
 // Repeated is a call that was made several times.
 type Repeated struct {
-	Server, Tool, ID, Effect string
-	Times                    int
-	First, Last              time.Time
+	Server string    `json:"server"`
+	Tool   string    `json:"tool"`
+	ID     string    `json:"id,omitempty"`
+	Effect string    `json:"effect"`
+	Times  int       `json:"times"`
+	First  time.Time `json:"first"`
+	Last   time.Time `json:"last"`
 }
 
 // Loop is where a model would have been stopped that went round in circles.
 type Loop struct {
-	Server, Conversation, Tool, Rule string
-	At                               time.Time
+	Server       string    `json:"server"`
+	Conversation string    `json:"conversation"`
+	Tool         string    `json:"tool"`
+	Rule         string    `json:"rule"`
+	At           time.Time `json:"at"`
 	// Refused is how many of its calls would not have been made.
-	Refused int
+	Refused int `json:"refused"`
 }
 
 // WrongCalls are calls that would not have been sent for one reason.
 type WrongCalls struct {
-	Server, Tool string
+	Server string `json:"server"`
+	Tool   string `json:"tool"`
 	Wrong
-	Times int
+	Times int `json:"times"`
 }
 
 // Of reports on calls.
@@ -198,8 +208,8 @@ func (r *Report) loops(calls []Call) {
 			}
 			r.Loops[at].Refused++
 		}
-		log := append(logs[of], entry.AppendTo(nil))
-		logs[of] = log[max(0, len(log)-guard.LogEntries):]
+		logs[of] = append(logs[of], entry.AppendTo(nil))
+		logs[of] = logs[of][max(0, len(logs[of])-guard.LogEntries):]
 	}
 }
 
