@@ -13,6 +13,9 @@ import (
 	"github.com/sidecall/sidecall/internal/backend/mcptool"
 )
 
+// mostAsks and longestID bound what is remembered of the requests of a server.
+const mostAsks, longestID = 4096, 256
+
 // unbatch are the messages of a batch, which the revision of 2025-03-26 has; else the message.
 func unbatch(text []byte) [][]byte {
 	if text[0] != '[' {
@@ -120,16 +123,20 @@ func (s *server) request(text []byte, m message) {
 	s.Relay.mu.Lock()
 	orphan := s.orphans[id]
 	s.Relay.mu.Unlock()
-	if orphan {
-		s.tell(failed(json.RawMessage(m.ID), codeInternal, "the client has not answered yet what was asked under this id before the server was started again", nil))
-		return
-	}
 	s.mu.Lock()
-	if s.asks != nil {
+	many := len(s.asks) >= mostAsks || len(id) > longestID
+	if s.asks != nil && !orphan && !many {
 		s.asks[id] = true
 	}
 	s.mu.Unlock()
-	s.write(text)
+	switch {
+	case orphan:
+		s.tell(failed(json.RawMessage(m.ID), codeInternal, "the client has not answered yet what was asked under this id before the server was started again", nil))
+	case many:
+		s.tell(failed(json.RawMessage(m.ID), codeInvalidRequest, fmt.Sprintf("at most %d requests wait for the client, with ids of at most %d bytes", mostAsks, longestID), nil))
+	default:
+		s.write(text)
+	}
 }
 
 // notified looks at a note of the server.

@@ -54,7 +54,7 @@ type stubMessage struct {
 const (
 	stubTools = `[{"name":"charge","inputSchema":{"type":"object","properties":{"n":{"type":"integer"}}}},` +
 		`{"name":"wait","inputSchema":{"type":"object"}}, {"name":"look","inputSchema":{"type":"object"},"annotations":{"readOnlyHint":true}},` +
-		`{"name":"die","inputSchema":{"type":"object"}},{"name":"ask","inputSchema":{"type":"object"}},{"name":"long","inputSchema":{"type":"object"}},` +
+		`{"name":"die","inputSchema":{"type":"object"}},{"name":"ask","inputSchema":{"type":"object"}},{"name":"longid","inputSchema":{"type":"object"}},{"name":"long","inputSchema":{"type":"object"}},` +
 		`{"name":"fail","inputSchema":{"type":"object"}},{"name":"refuse","inputSchema":{"type":"object"}},{"name":"step","inputSchema":{"type":"object"}},` +
 		`{"name":"giant","inputSchema":{"type":"object"}},`
 	stubTools2 = `[{"name":"params","inputSchema":{"type":"object"}},{"name":"dotted.name","inputSchema":{"type":"object"}},` +
@@ -145,6 +145,9 @@ func (s *stub) call(line string, m stubMessage) {
 	case "ask":
 		s.asker = m.ID
 		s.say(`{"jsonrpc":"2.0","id":"q1","method":"sampling/createMessage","params":{"x":  1}}`)
+	case "longid":
+		s.asker = m.ID
+		s.say(`{"jsonrpc":"2.0","id":"` + strings.Repeat("x", 300) + `","method":"sampling/createMessage"}`)
 	case "long":
 		text, _ := json.Marshal(strings.Repeat("a line of text\n", 1000) + "the end")
 		s.answer(m.ID, `{"content":[{"type":"text","text":`+string(text)+`},{"type":"image","data":"aGk=","mimeType":"image/png"}],"structuredContent":{"all":`+string(text)+`}}`)

@@ -104,6 +104,18 @@ func TestTheServerAsksTheClient(t *testing.T) {
 	has(t, w.answer("1"), `the client says {'role':'user'}`)
 }
 
+// What is remembered of a server's requests has a bound: the client does not see what is beyond it.
+func TestAServerWithLongIDs(t *testing.T) {
+	t.Parallel()
+	w := start(t, "plain", true)
+	has(t, w.call("1", "longid", "a"), "the client says")
+	for _, line := range w.missed {
+		if strings.Contains(line, "sampling") {
+			t.Error(line)
+		}
+	}
+}
+
 // A client that cancels a call is not answered. An effect goes on, and is recorded.
 func TestACancelledEffectSettles(t *testing.T) {
 	t.Parallel()

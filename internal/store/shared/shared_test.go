@@ -177,6 +177,37 @@ func settle(t *testing.T, s *shared.Store, id string) {
 	}
 }
 
+// Of many that open a store at once, which there is not yet, one is its holder.
+func TestManyOpenAtOnce(t *testing.T) {
+	t.Parallel()
+	path := file(t)
+	opened := make(chan *shared.Store)
+	const many = 8
+	for range many {
+		go func() {
+			s, err := shared.Open(t.Context(), path, embedded.Options{})
+			if err != nil {
+				t.Error(err)
+			}
+			opened <- s
+		}()
+	}
+	n := 0
+	for range many {
+		s := <-opened
+		if s == nil {
+			continue
+		}
+		defer func() { _ = s.Close() }() // the directory goes too
+		if s.Holds() {
+			n++
+		}
+	}
+	if n != 1 {
+		t.Errorf("%d are the holder", n)
+	}
+}
+
 // While holders leave one after the other, in the middle of the requests of all, each call is
 // claimed once.
 func TestHoldersLeaveInACrowd(t *testing.T) {
