@@ -50,54 +50,70 @@ type exchange struct {
 
 type exchangeKey struct{}
 
+// asked is a call of the client as it was read.
+type asked struct {
+	callParams
+
+	id     json.RawMessage
+	says   identity.Call
+	params object
+}
+
+// readCall reads a call. The error says to the client what is wrong with its request.
+func readCall(m message) (a asked, err error) {
+	a.id = json.RawMessage(m.ID)
+	if err := jsonv2.Unmarshal(m.Params, &a.callParams); err != nil || a.Name == "" {
+		return a, errors.New("tools/call has the name of a tool, and an object of arguments")
+	}
+	if a.says, err = identity.Of(json.RawMessage(a.Meta)); err != nil {
+		return a, err
+	}
+	a.says = a.says.Round(a.round())
+	if string(a.Arguments) == "null" {
+		a.Arguments = nil
+	}
+	a.params, err = readObject(m.Params)
+	return a, err
+}
+
 // call makes a call of the client through the sidecar.
 func (r *Relay) call(ctx context.Context, executor Executor, text []byte, m message) {
-	id := json.RawMessage(m.ID)
-	var asked callParams
-	if err := jsonv2.Unmarshal(m.Params, &asked); err != nil || asked.Name == "" {
-		r.refuse(id, codeInvalidParams, "tools/call has the name of a tool, and an object of arguments")
-		return
-	}
-	says, err := identity.Of(json.RawMessage(asked.Meta))
+	a, err := readCall(m)
 	if err != nil {
-		r.refuse(id, codeInvalidParams, err.Error())
+		r.refuse(a.id, codeInvalidParams, err.Error())
 		return
 	}
-	params, err := readObject(m.Params)
-	if err != nil {
-		r.refuse(id, codeInvalidParams, "the parameters of tools/call cannot be read: "+err.Error())
-		return
-	}
-	if string(asked.Arguments) == "null" {
-		asked.Arguments = nil
-	}
-	says = r.named(says.Round(asked.round()))
 	ctx, cancel := context.WithCancel(ctx)
-	if !r.calls.begin(string(id), cancel) {
+	if !r.calls.begin(string(a.id), cancel) {
 		cancel()
-		r.refuse(id, codeInvalidRequest, "the id is that of a call in flight, or the client has closed its output")
+		r.refuse(a.id, codeInvalidRequest, "the id is that of a call in flight, or the wrapper is about to end")
 		return
 	}
 	go func() {
 		defer r.calls.all.Done()
 		defer cancel()
-		r.tools.known(ctx, asked.Name)
-		if asked.Name == output.ToolName && r.tools.readOutputIsTheirs() {
-			r.calls.answer(string(id))
+		r.tools.known(ctx, a.Name)
+		if a.Name == output.ToolName && r.tools.readOutputIsTheirs() {
+			r.calls.answer(string(a.id))
 			r.pass(ctx, text, m)
 			return
 		}
-		on := &exchange{params: params}
-		res := executor.Execute(context.WithValue(ctx, exchangeKey{}, on), r.Tenant, &sidecallv1.ExecuteToolRequest{
-			ToolUseId: says.ToolUse, ConversationId: says.Conversation, TurnId: says.Turn, PromptId: says.Prompt,
-			ToolName: executor.Named(r.Name, asked.Name), ArgumentsJson: string(asked.Arguments),
-		})
-		if r.calls.answer(string(id)) {
-			failpoint.Hit(failpoint.ResultUnsent)
-			r.write(r.tell(id, asked.Name, res, on.heard))
-			failpoint.Hit(failpoint.ResultSent)
-		}
+		r.execute(ctx, executor, a)
 	}()
+}
+
+// execute has the sidecar make a call, and answers it unless the client has cancelled it.
+func (r *Relay) execute(ctx context.Context, executor Executor, a asked) {
+	says, on := r.named(a.says), &exchange{params: a.params}
+	res := executor.Execute(context.WithValue(ctx, exchangeKey{}, on), r.Tenant, &sidecallv1.ExecuteToolRequest{
+		ToolUseId: says.ToolUse, ConversationId: says.Conversation, TurnId: says.Turn, PromptId: says.Prompt,
+		ToolName: executor.Named(r.Name, a.Name), ArgumentsJson: string(a.Arguments),
+	})
+	if r.calls.answer(string(a.id)) {
+		failpoint.Hit(failpoint.ResultUnsent)
+		r.write(r.tell(a.id, a.Name, res, on.heard))
+		failpoint.Hit(failpoint.ResultSent)
+	}
 }
 
 // named is a call that has an identity: of one that says none, one that nobody else has.

@@ -9,12 +9,9 @@ import (
 	"time"
 	"unicode/utf8"
 
-	jsonv2 "github.com/go-json-experiment/json"
-
 	"github.com/sidecall/sidecall/internal/schema"
 	"github.com/sidecall/sidecall/internal/wrap/observed"
 	sidecallv1 "github.com/sidecall/sidecall/proto/sidecall/v1"
-	"github.com/sidecall/sidecall/server/mcp/identity"
 )
 
 // A wrapper that observes passes calls as it passes everything. What it writes down of one it finds
@@ -42,16 +39,14 @@ func (r *Relay) observe(ctx context.Context, executor Executor, text []byte, m m
 
 // observed is what is written down of a call. answer is nil where there was none.
 func (r *Relay) observed(ctx context.Context, executor Executor, params []byte, answer *message, began time.Time, took time.Duration) observed.Call {
-	var asked callParams
-	_ = jsonv2.Unmarshal(params, &asked)                // what cannot be read was the server's to judge
-	says, _ := identity.Of(json.RawMessage(asked.Meta)) // likewise
-	says = says.Round(asked.round())
+	asked, _ := readCall(message{Params: params}) // what cannot be read was the server's to judge
+	says := asked.says
 	r.tools.known(ctx, asked.Name)
 	name := executor.Named(r.Name, asked.Name)
 	c := observed.Call{
 		At: began, Took: took, Server: strings.TrimPrefix(r.Tenant, "wrap "), Tool: asked.Name, Effect: executor.Effect(name).String(),
 		ID: says.ToolUse, Conversation: says.Conversation, Turn: says.Turn, Prompt: says.Prompt,
-		Same: digest([]byte(asked.Name), arguments(&asked)), Shown: r.Shown,
+		Same: digest([]byte(asked.Name), arguments(&asked.callParams)), Shown: r.Shown,
 	}
 	c.Ended, c.Result, c.Chars = ended(answer)
 	res := executor.Execute(ctx, r.Tenant, &sidecallv1.ExecuteToolRequest{

@@ -35,6 +35,7 @@ type world struct {
 	ledger string
 	log    *logged
 	served chan error
+	end    func() // what a signal does
 }
 
 type logged struct {
@@ -89,8 +90,15 @@ func startObserved(t *testing.T, kind string, greeted bool, observe *observed.Lo
 	if err != nil {
 		t.Fatal(err)
 	}
+	life, end := context.WithCancel(context.Background())
+	w.end = end
+	t.Cleanup(end)
+	leave := 100 * time.Millisecond
+	if kind == "patient" {
+		leave = patience
+	}
 	go func() {
-		w.served <- relay.Serve(context.Background(), inner, 100*time.Millisecond)
+		w.served <- relay.Serve(life, inner, leave)
 		_ = out.Close()
 	}()
 	go func() {

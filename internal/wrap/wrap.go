@@ -19,7 +19,6 @@ import (
 	"context"
 	"crypto/rand"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"log/slog"
@@ -119,31 +118,27 @@ func New(o Options) *Relay {
 // Serve relays until the client has gone, the server cannot be started, or ctx ends. Calls in
 // flight then end, within patience.
 func (r *Relay) Serve(ctx context.Context, executor Executor, patience time.Duration) error {
-	ctx, cancel := context.WithCancelCause(ctx)
-	defer cancel(nil)
-	kept := make(chan struct{})
-	go func() {
-		defer close(kept)
-		cancel(r.keep(ctx))
-	}()
+	life, end := context.WithCancel(context.WithoutCancel(ctx)) // calls may end after ctx does
+	defer end()
+	kept := make(chan error, 1)
+	go func() { kept <- r.keep(life) }()
 	read := make(chan struct{})
 	go func() { // ends with the client, or with this process: what it reads from may not
 		defer close(read)
-		r.fromClient(ctx, executor)
+		r.fromClient(life, executor)
 	}()
 	select {
+	case err := <-kept:
+		r.calls.end(lastAnswers)
+		return err
 	case <-read:
 	case <-ctx.Done():
 	}
-	why := context.Cause(ctx)
 	r.calls.end(patience)
-	cancel(nil)
-	<-kept
+	end()
+	err := <-kept
 	r.calls.end(lastAnswers) // those whose server has been ended are of unknown outcome now
-	if errors.Is(why, context.Canceled) {
-		return nil
-	}
-	return why
+	return err
 }
 
 // keep has the server run until ctx ends. The error is that it cannot.

@@ -104,6 +104,23 @@ func TestTheServerAsksTheClient(t *testing.T) {
 	has(t, w.answer("1"), `the client says {'role':'user'}`)
 }
 
+// A wrapper that is asked to end lets the calls in flight end, and makes no others.
+func TestTheEndWaitsForCalls(t *testing.T) {
+	t.Parallel()
+	w := start(t, "patient", true)
+	w.say(`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"wait"}}`)
+	w.await("stub/held")
+	w.end()
+	w.until("no more calls are made", func() bool {
+		return strings.Contains(w.ask(`"n"`, "tools/call", `{"name":"no such tool"}`), "about to end")
+	})
+	w.say(`{"jsonrpc":"2.0","method":"stub/go"}`)
+	has(t, w.answer("1"), "at last")
+	if err := <-w.served; err != nil {
+		t.Error(err)
+	}
+}
+
 // What is remembered of a server's requests has a bound: the client does not see what is beyond it.
 func TestAServerWithLongIDs(t *testing.T) {
 	t.Parallel()
