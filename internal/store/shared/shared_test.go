@@ -198,7 +198,7 @@ func TestManyOpenAtOnce(t *testing.T) {
 		if s == nil {
 			continue
 		}
-		defer func() { _ = s.Close() }() // the directory goes too
+		t.Cleanup(func() { _ = s.Close() }) // the directory goes too
 		if s.Holds() {
 			n++
 		}
