@@ -8,7 +8,6 @@ import (
 	"errors"
 	"fmt"
 
-	jsonv2 "github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/sidecall/sidecall/internal/backend"
@@ -62,7 +61,7 @@ type asked struct {
 // readCall reads a call. The error says to the client what is wrong with its request.
 func readCall(m message) (a asked, err error) {
 	a.id = json.RawMessage(m.ID)
-	if err := jsonv2.Unmarshal(m.Params, &a.callParams); err != nil || a.Name == "" {
+	if err := unmarshal(m.Params, &a.callParams); err != nil || a.Name == "" {
 		return a, errors.New("tools/call has the name of a tool, and an object of arguments")
 	}
 	if a.says, err = identity.Of(json.RawMessage(a.Meta)); err != nil {

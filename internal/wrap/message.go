@@ -42,8 +42,13 @@ type message struct {
 }
 
 // read reads a message of the client. That a name stands in it twice is an error: client and
-// server may take different ones for what is meant.
-func read(line []byte) (m message, err error) { return m, jsonv2.Unmarshal(line, &m) }
+// server may take different ones for what is meant. Half of a character, which JavaScript writes
+// where a text was cut, is none.
+func read(line []byte) (m message, err error) { return m, unmarshal(line, &m) }
+
+func unmarshal(text []byte, into any) error {
+	return jsonv2.Unmarshal(text, into, jsontext.AllowInvalidUTF8(true))
+}
 
 // readLoose reads what a server says, as readers in use do.
 func readLoose(line []byte) (m message, err error) {

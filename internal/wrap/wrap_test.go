@@ -27,6 +27,9 @@ func TestMessagesPassByteForByte(t *testing.T) {
 	if want := `{"jsonrpc":"2.0", "result":{"line":"` + base64.StdEncoding.EncodeToString([]byte(sent)) + `"}, "id":"é\u00e9"}`; got != want {
 		t.Errorf("got  %s\nwant %s", got, want)
 	}
+	odd := "{\"jsonrpc\":\"2.0\",\"id\":9,\"method\":\"stub/line\",\"params\":{\"half\":\"\\ud83d\",\"byte\":\"\xff\"}}" // as JavaScript writes half of a character
+	w.say(odd)
+	has(t, w.answer("9"), base64.StdEncoding.EncodeToString([]byte(odd)))
 	if got := w.ask("8", "no/such", "{}"); got != `{"jsonrpc":"2.0","id":8,"error":{"code":-32601,"message":"no such method"}}` {
 		t.Error(got)
 	}
