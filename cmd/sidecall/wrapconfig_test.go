@@ -155,3 +155,12 @@ func TestReport(t *testing.T) {
 		t.Errorf("%+v", got)
 	}
 }
+
+// A server that is not there, and a command line that names none, are told at once.
+func TestWrapWithoutAServer(t *testing.T) {
+	for line, want := range map[string]string{"wrap": "behind --", "wrap --state " + filepath.Join(t.TempDir(), "s") + " -- no-such-program": "no-such-program"} {
+		if got := command(t, strings.Fields(line)...); got.code != exitUsage || !strings.Contains(got.err.Error(), want) {
+			t.Errorf("%s: %+v", line, got)
+		}
+	}
+}

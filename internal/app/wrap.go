@@ -3,6 +3,7 @@ package app
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"log/slog"
 	"os"
@@ -53,7 +54,7 @@ var ErrNoProgram = errors.New("the server cannot be run")
 func (w Wrapper) Serve(ctx context.Context, options Options) error {
 	server := process.Spec{Argv: w.Command, Env: os.Environ()}
 	if _, err := server.Program(); err != nil {
-		return errors.Join(ErrNoProgram, err)
+		return fmt.Errorf("%w: %w", ErrNoProgram, err)
 	}
 	log := slog.New(options.Log)
 	made := wrap.Options{Name: WrappedBackend, Tenant: w.Tenant, Server: server, In: w.In, Out: w.Out, Log: log, Shown: w.Config.Defaults.MaxOutputChars}

@@ -242,7 +242,7 @@ func (r *Relay) abandon(s *server) {
 		if of.heard != nil {
 			of.heard(nil)
 		}
-		r.refuse(json.RawMessage(id), codeInternal, "the server has ended before it answered; it is being started again")
+		r.refuse(json.RawMessage(id), codeInternal, "the server has ended before it answered")
 	}
 	r.mu.Lock()
 	for id := range asks {
