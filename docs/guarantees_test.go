@@ -110,3 +110,16 @@ func TestTheCheckerFindsWhatIsMissing(t *testing.T) {
 		t.Error("a file that is not there was found")
 	}
 }
+
+// What is said of a wrapper names the tests that show it, and they exist.
+func TestWrapNamesItsTests(t *testing.T) {
+	t.Parallel()
+	text, err := os.ReadFile("wrap.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if found := link.FindAllString(string(text), -1); len(found) < 20 {
+		t.Errorf("it names %d tests", len(found))
+	}
+	namedTestsExist(t, "wrap.md", string(text))
+}

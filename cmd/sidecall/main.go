@@ -62,6 +62,6 @@ a call ran; 5 a call is held, or runs.`,
 	}
 	root.Version = buildVersion().line()
 	root.SetVersionTemplate("{{.Version}}\n")
-	root.AddCommand(newServe(), newDemo(), newCheck(), newTest(), newTools(), newCall(), newFind(), newResolve(), newApprovals(), newConversations(), newAudit(), newReceipts(), newConsole(), newMCP(), newReady(), newVersion(), newStandIn())
+	root.AddCommand(newServe(), newWrap(), newReport(), newDemo(), newCheck(), newTest(), newTools(), newCall(), newFind(), newResolve(), newApprovals(), newConversations(), newAudit(), newReceipts(), newConsole(), newMCP(), newReady(), newVersion(), newStandIn())
 	return root
 }

@@ -13,30 +13,38 @@ import (
 )
 
 // openDedupe opens the store and the journal, what keeps the records of calls in them,
-// and what keeps conversations in the store. Closing the first closes them.
-func openDedupe(cfg *config.Config, instance string, t *telemetry.Telemetry) (*dedupe.Dedupe, *conversation.Book, error) {
-	store, err := openStore(cfg, t)
-	if err != nil {
-		return nil, nil, err
+// and what keeps conversations in the store. Closing the first closes them. A store that is
+// brought keeps no conversations.
+func openDedupe(cfg *config.Config, instance string, t *telemetry.Telemetry, brought dedupe.Store) (*dedupe.Dedupe, *conversation.Book, error) {
+	store, book := brought, (*conversation.Book)(nil)
+	if brought == nil {
+		opened, err := openStore(cfg, t)
+		if err != nil {
+			return nil, nil, err
+		}
+		store, book = opened, newBook(cfg, opened)
 	}
 	journal, err := openJournal(cfg, t)
 	if err != nil {
 		return nil, nil, errors.Join(err, store.Close())
 	}
-	kept := cfg.Conversations
-	book := &conversation.Book{Store: store, Limits: conversation.Limits{
-		TTL: kept.TTL, Messages: int64(kept.MaxMessages), Bytes: int64(kept.MaxBytes),
-	}}
 	return dedupe.New(store, dedupe.Options{
 		Journal: journal, LateBytes: lateBytes(cfg), Log: t.Logger,
 		Lease: cfg.Lease, Patience: call.SettleTimeout, Retention: cfg.Retention, Receipts: cfg.Receipts, Incarnation: incarnation(),
-		Instance: shared(cfg, instance), Who: self(), Gone: gone,
+		Instance: contested(cfg, instance), Who: self(), Gone: gone,
 	}), book, nil
 }
 
-// shared is the instance where other processes may be the same one: an embedded
+func newBook(cfg *config.Config, store conversation.Store) *conversation.Book {
+	kept := cfg.Conversations
+	return &conversation.Book{Store: store, Limits: conversation.Limits{
+		TTL: kept.TTL, Messages: int64(kept.MaxMessages), Bytes: int64(kept.MaxBytes),
+	}}
+}
+
+// contested is the instance where other processes may be the same one: an embedded
 // store is locked by its process, and memory is its process's own.
-func shared(cfg *config.Config, instance string) string {
+func contested(cfg *config.Config, instance string) string {
 	if cfg.Store.Kind() != "redis" {
 		return ""
 	}

@@ -30,7 +30,7 @@ func discoveredRoutes(h *host, found []backend.Discovered, cfg *config.Config, p
 		if !ok {
 			continue
 		}
-		route, err := discoveredRoute(h, d, as, cfg, &cleaner, patterns)
+		route, err := h.routeOf(d, as, cfg, &cleaner, patterns)
 		if err != nil {
 			errs = append(errs, err)
 			continue
@@ -79,6 +79,17 @@ func (h *host) withdraw(listed []backend.Discovered, now []*catalog.Route) {
 	for _, told := range before {
 		told.Withdraw("this tool is pinned, and its server does not list it any more")
 	}
+}
+
+// routeOf is discoveredRoute, and for a backend that was brought: see Brought.
+func (h *host) routeOf(d backend.Discovered, as config.Discovered, cfg *config.Config, cleaner *definition.Cleaner, patterns *allowance) (*catalog.Route, error) {
+	as.Policy.ForwardUndeclared = as.Policy.ForwardUndeclared || h.brought
+	route, err := discoveredRoute(h, d, as, cfg, cleaner, patterns)
+	if err == nil || !h.brought {
+		return route, err
+	}
+	h.logger.Warn("the arguments of a tool are not checked: its schema cannot be used", "tool", d.Name, "error", err)
+	return discoveredRoute(h, backend.Discovered{Name: d.Name, Effect: d.Effect, Claimed: d.Claimed}, as, cfg, cleaner, patterns)
 }
 
 // claimedEffect is what the backend says of the effect; nil when it says

@@ -5,6 +5,7 @@ import (
 	"log/slog"
 	"sync/atomic"
 
+	"github.com/sidecall/sidecall/internal/backend"
 	"github.com/sidecall/sidecall/internal/config"
 	"github.com/sidecall/sidecall/internal/redact"
 )
@@ -32,6 +33,8 @@ type host struct {
 	// secrets takes what must not be shown out of what the backend says and
 	// returns; nil when there is nothing.
 	secrets *redact.Set
+	// brought: see Brought.
+	brought bool
 	// mask has references in the place of what they stand for in what is said of it.
 	mask mask
 }
@@ -44,6 +47,8 @@ type surroundings struct {
 	secrets []string
 	// late counts the results of workers that come too late; nil where nobody asks.
 	late *atomic.Int64
+	// brought are the backends that are there already.
+	brought map[string]backend.Backend
 	// before is the generation that this one is to take over from; nil for the first.
 	before *generation
 }
@@ -70,6 +75,11 @@ func newHost(name string, cfg *config.Config, around surroundings) (*host, error
 	}
 	h.premises = newPremises(at, around.logger, hidden)
 	var err error
+	if made := around.brought[name]; made != nil {
+		h.built, h.brought = built{made, nothingToRegister}, true
+		h.premises.first = h.built
+		return h, nil
+	}
 	h.built, err = of.build(blueprint{
 		name: name, config: declared, dir: cfg.Dir(), tools: cfg.Tools, maxOutput: int(cfg.Limits.KeepOutputBytes), maxRequest: int64(cfg.Limits.MaxRequestBytes), late: around.late,
 		logger: h.logger, version: around.version,

@@ -50,13 +50,13 @@ func (p *parts) open(ctx context.Context, options Options) error {
 	p.telemetry.Logger = masking(p.telemetry.Logger, p.config, p.config.Mask)
 	p.bytes = heldBytes(p.config, p.telemetry.Logger, memlimit.FromCgroup)
 	p.warn(p.config)
-	first, err := newGeneration(p.config, surroundings{logger: p.telemetry.Logger, version: options.Version, late: &p.late})
+	first, err := newGeneration(p.config, surroundings{logger: p.telemetry.Logger, version: options.Version, late: &p.late, brought: options.Brought.Backends})
 	if err != nil {
 		return err
 	}
 	p.generation.Store(first)
 	p.warnOf(first.warnings)
-	if p.dedupe, p.book, err = openDedupe(p.config, p.instance, p.telemetry); err != nil {
+	if p.dedupe, p.book, err = openDedupe(p.config, p.instance, p.telemetry, options.Brought.Store); err != nil {
 		return err
 	}
 	if p.notifier, err = newNotifier(p.config, p.telemetry); err != nil {

@@ -250,6 +250,12 @@ func (h *httpServer) backend() map[string]any {
 // the sidecar has started. 0 when there is none.
 func processWith(t *testing.T, variable string) int {
 	t.Helper()
+	return append(processesWith(t, variable), 0)[0]
+}
+
+// processesWith finds all of them.
+func processesWith(t *testing.T, variable string) (found []int) {
+	t.Helper()
 	environs, err := filepath.Glob("/proc/[0-9]*/environ")
 	if err != nil || len(environs) == 0 {
 		t.Fatalf("no processes to be seen in /proc: %v", err)
@@ -265,9 +271,9 @@ func processWith(t *testing.T, variable string) int {
 				if err != nil {
 					t.Fatal(err)
 				}
-				return pid
+				found = append(found, pid)
 			}
 		}
 	}
-	return 0
+	return found
 }

@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"errors"
 	"io"
+
+	"github.com/sidecall/sidecall/internal/backend/lines"
 )
 
 // events reads a stream of server-sent events and passes on to the SDK the ones
@@ -14,7 +16,7 @@ import (
 // The rules for parsing are those of the HTML standard, section 9.2.6.
 type events struct {
 	body  io.ReadCloser
-	lines *lineReader
+	lines *lines.Reader
 	wire  *wire
 
 	// cp is of the request that the stream answers; nil when it answers none.
@@ -34,15 +36,15 @@ type event struct {
 	name  string
 	retry string
 	size  int64
-	giant *line // the line that made the event too large
+	giant *lines.Line // the line that made the event too large
 }
 
 func newEvents(body io.ReadCloser, w *wire, cp *capture) *events {
-	lines := newLineReader(body, w.limit, 4<<10)
+	from := lines.New(body, w.limit, 4<<10)
 	if cp != nil {
-		lines.room = cp.room
+		from.Room = cp.room
 	}
-	return &events{body: body, lines: lines, wire: w, cp: cp}
+	return &events{body: body, lines: from, wire: w, cp: cp}
 }
 
 // Read implements io.Reader.
@@ -60,7 +62,7 @@ func (e *events) Read(p []byte) (int, error) {
 // so that the connection can be used again; the body bounds how long.
 func (e *events) Close() error {
 	if e.answered() {
-		_, _ = io.CopyN(io.Discard, e.lines.r, 4<<10) // as far as it goes
+		_, _ = io.CopyN(io.Discard, e.body, 4<<10) // as far as it goes
 	}
 	return e.body.Close()
 }
@@ -71,7 +73,7 @@ func (e *events) answered() bool { return e.cp != nil && e.cp.settled() }
 
 // next reads one line.
 func (e *events) next() {
-	ln, err := e.lines.next()
+	ln, err := e.lines.Next()
 	if err != nil {
 		if errors.Is(err, io.EOF) {
 			e.dispatch() // a last event without its empty line
@@ -81,11 +83,11 @@ func (e *events) next() {
 		}
 		return
 	}
-	if len(ln.text) == 0 {
+	if len(ln.Text) == 0 {
 		e.dispatch()
 		return
 	}
-	field, value, _ := bytes.Cut(ln.text, []byte{':'})
+	field, value, _ := bytes.Cut(ln.Text, []byte{':'})
 	value = bytes.TrimPrefix(value, []byte{' '})
 	switch string(field) {
 	case "data":
@@ -99,15 +101,15 @@ func (e *events) next() {
 	}
 }
 
-func (e *events) addData(ln line, value []byte) {
-	e.size += ln.size
+func (e *events) addData(ln lines.Line, value []byte) {
+	e.size += ln.Size
 	if e.giant != nil {
 		return
 	}
-	if ln.giant || e.size > int64(e.lines.limit) {
-		ln.text = value
+	if ln.Giant || e.size > int64(e.wire.limit) {
+		ln.Text = value
 		if e.data.Len() > 0 {
-			ln.text = bytes.Clone(e.data.Bytes()[:min(e.data.Len(), keepOfGiant)])
+			ln.Text = bytes.Clone(e.data.Bytes()[:min(e.data.Len(), lines.KeepOfGiant)])
 		}
 		e.giant = &ln
 		e.data = bytes.Buffer{}
@@ -182,11 +184,11 @@ func (e *events) message(data []byte) []byte {
 
 // tooLarge returns what the SDK gets for an event that is too large.
 func (e *events) tooLarge(ev event) []byte {
-	tail := ev.giant.tail
+	tail := ev.giant.Tail
 	if tail == nil {
-		tail = last(ev.giant.text, keepOfGiant)
+		tail = lines.Last(ev.giant.Text, lines.KeepOfGiant)
 	}
-	msg := e.wire.inbox.giant(ev.giant.text, tail, ev.size)
+	msg := e.wire.inbox.giant(ev.giant.Text, tail, ev.size)
 	if msg == nil {
 		e.wire.log.Warn("an event that is too large was dropped", "bytes", ev.size)
 		return nil

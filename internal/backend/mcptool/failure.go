@@ -22,6 +22,8 @@ import (
 
 const (
 	errorTypeTimeout = "timeout"
+	errorTypeOther   = "result_type"
+	errorTypeInput   = "input_required"
 	// maxMessage bounds what a failure repeats of the server's words.
 	maxMessage = 4 << 10
 )
@@ -138,7 +140,7 @@ func unreadable(evidence tool.Evidence, constraint string, err error) *tool.Fail
 func otherResult(kind any) *tool.Failure {
 	f := unreadable(tool.Ambiguous, fmt.Sprintf(
 		"the tool was started, and the answer of its server is of the type %q, which does not say how it ended", clip(fmt.Sprint(kind))), nil)
-	f.ErrorType = "result_type"
+	f.ErrorType = errorTypeOther
 	return f
 }
 
@@ -147,7 +149,7 @@ func inputRequired() *tool.Failure {
 	return &tool.Failure{
 		Code:        tool.CodeUnrecoverable,
 		Constraint:  "the tool asks for input that nobody here can give",
-		ErrorType:   "input_required",
+		ErrorType:   errorTypeInput,
 		CallerFault: true,
 	}
 }

@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
+
+	"github.com/sidecall/sidecall/internal/backend/lines"
 )
 
 const (
@@ -23,7 +25,7 @@ const (
 // however it ended; reason knows more.
 func (c *pipeConn) Read(context.Context) (jsonrpc.Message, error) {
 	for len(c.queue) == 0 {
-		ln, err := c.lines.next()
+		ln, err := c.lines.Next()
 		if err != nil {
 			_ = c.out.Close()
 			return nil, io.EOF
@@ -36,15 +38,15 @@ func (c *pipeConn) Read(context.Context) (jsonrpc.Message, error) {
 }
 
 // messages returns the messages of a line; none for noise.
-func (c *pipeConn) messages(ln line) []jsonrpc.Message {
-	if ln.giant {
-		if msg := c.inbox.giant(ln.text, ln.tail, ln.size); msg != nil {
+func (c *pipeConn) messages(ln lines.Line) []jsonrpc.Message {
+	if ln.Giant {
+		if msg := c.inbox.giant(ln.Text, ln.Tail, ln.Size); msg != nil {
 			return []jsonrpc.Message{msg}
 		}
-		c.noisy(ln.size, ln.text)
+		c.noisy(ln.Size, ln.Text)
 		return nil
 	}
-	text := bytes.TrimSpace(bytes.TrimPrefix(ln.text, []byte("\ufeff")))
+	text := bytes.TrimSpace(bytes.TrimPrefix(ln.Text, []byte("\ufeff")))
 	if len(text) == 0 {
 		return nil
 	}
@@ -56,10 +58,10 @@ func (c *pipeConn) messages(ln line) []jsonrpc.Message {
 			msg, err = decode(data[i:])
 		}
 		if err != nil {
-			c.noisy(ln.size, data)
+			c.noisy(ln.Size, data)
 			continue
 		}
-		if msg = c.inbox.accept(msg, ln.size, 0); msg != nil { // one line was read before it is known whose it is
+		if msg = c.inbox.accept(msg, ln.Size, 0); msg != nil { // one line was read before it is known whose it is
 			msgs = append(msgs, msg)
 		}
 	}

@@ -1,67 +1,17 @@
 package mcptool
 
 import (
-	"errors"
 	"fmt"
-	"io"
 	"strings"
 	"testing"
-	"testing/iotest"
 
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
+
+	"github.com/sidecall/sidecall/internal/backend/lines"
 )
 
-func TestLinesOfAnyLength(t *testing.T) {
-	long := strings.Repeat("0123456789", 10_000)
-	for name, tt := range map[string]struct {
-		in    string
-		want  []string
-		giant int // which line
-	}{
-		"nothing":            {in: "", giant: -1},
-		"two":                {in: "a\nb\n", want: []string{"a", "b"}, giant: -1},
-		"carriage returns":   {in: "a\r\n\r\nb\r\n", want: []string{"a", "", "b"}, giant: -1},
-		"no end":             {in: "a\nb", want: []string{"a", "b"}, giant: -1},
-		"as long as allowed": {in: strings.Repeat("x", 19_999) + "\nb\n", want: []string{strings.Repeat("x", 19_999), "b"}, giant: -1},
-		"a giant":            {in: "a\n" + long + "\nb\n", want: []string{"a", long, "b"}, giant: 1},
-		"a giant at the end": {in: "a\n" + long, want: []string{"a", long}, giant: 1},
-	} {
-		for how, r := range map[string]io.Reader{
-			"at once":   strings.NewReader(tt.in),
-			"in halves": iotest.HalfReader(strings.NewReader(tt.in)),
-			"by byte":   iotest.OneByteReader(strings.NewReader(tt.in)),
-		} {
-			lines := newLineReader(r, 20_000, 4096)
-			for i, want := range tt.want {
-				ln, err := lines.next()
-				if err != nil {
-					t.Fatalf("%s, %s: line %d: %v", name, how, i, err)
-				}
-				if i != tt.giant {
-					if ln.giant || string(ln.text) != want {
-						t.Errorf("%s, %s: line %d has %d bytes, giant %v", name, how, i, len(ln.text), ln.giant)
-					}
-					continue
-				}
-				if !ln.giant || !strings.HasPrefix(want, string(ln.text)) || !strings.HasSuffix(want, string(ln.tail)) {
-					t.Errorf("%s, %s: a giant is %+v", name, how, ln)
-				}
-				if len(ln.text) != keepOfGiant || cap(ln.tail) > 10*keepOfGiant || len(ln.tail) < 100 {
-					t.Errorf("%s, %s: of a giant %d and %d bytes are kept", name, how, len(ln.text), len(ln.tail))
-				}
-				if ln.size < int64(len(want)) {
-					t.Errorf("%s, %s: a giant has %d bytes", name, how, ln.size)
-				}
-			}
-			if _, err := lines.next(); !errors.Is(err, io.EOF) {
-				t.Errorf("%s, %s: at the end: %v", name, how, err)
-			}
-		}
-	}
-}
-
 func TestTheRequestThatAGiantAnswers(t *testing.T) {
-	filler := strings.Repeat("x", 3*keepOfGiant)
+	filler := strings.Repeat("x", 3*lines.KeepOfGiant)
 	for name, tt := range map[string]struct {
 		message string
 		want    float64 // 0 for none
@@ -79,8 +29,8 @@ func TestTheRequestThatAGiantAnswers(t *testing.T) {
 		"not JSON":                {filler, 0},
 		"an array":                {`[{"id":7,"result":"` + filler + `"}]`, 0},
 	} {
-		head := []byte(tt.message[:keepOfGiant])
-		tail := []byte(tt.message[len(tt.message)-keepOfGiant:])
+		head := []byte(tt.message[:lines.KeepOfGiant])
+		tail := []byte(tt.message[len(tt.message)-lines.KeepOfGiant:])
 		id, ok := identify(head, tail)
 		if ok != (tt.want != 0) || (ok && id != makeID(tt.want)) {
 			t.Errorf("%s: id is %v, %v", name, id.Raw(), ok)
@@ -95,18 +45,18 @@ func FuzzLines(f *testing.F) {
 	f.Add("a\nb", 10)
 	f.Add(strings.Repeat("x", 100)+"\n{}", 7)
 	f.Fuzz(func(t *testing.T, in string, limit int) {
-		lines := newLineReader(strings.NewReader(in), max(1, min(limit, 1000)), 16)
+		from := lines.New(strings.NewReader(in), max(1, min(limit, 1000)), 16)
 		total := int64(0)
 		for {
-			ln, err := lines.next()
+			ln, err := from.Next()
 			if err != nil {
 				break
 			}
-			total += ln.size
-			if ln.giant {
-				identify(ln.text, ln.tail)
-			} else if !strings.Contains(in, string(ln.text)) {
-				t.Errorf("%q is no part of the input", ln.text)
+			total += ln.Size
+			if ln.Giant {
+				identify(ln.Text, ln.Tail)
+			} else if !strings.Contains(in, string(ln.Text)) {
+				t.Errorf("%q is no part of the input", ln.Text)
 			}
 		}
 		if total != int64(len(in)) {

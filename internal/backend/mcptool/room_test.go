@@ -10,6 +10,7 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 
 	"github.com/sidecall/sidecall/internal/backend"
+	"github.com/sidecall/sidecall/internal/backend/lines"
 )
 
 // allowance is a room of so many bytes.
@@ -33,14 +34,14 @@ func TestAnAnswerIsReadAsFarAsThereIsRoom(t *testing.T) {
 			t.Errorf("with room for %d: %d bytes, whole %v, %v", left, len(data), whole, err)
 		}
 		room = left
-		lines := newLineReader(strings.NewReader(text+"\nnext\n"), 10<<20, 4<<10)
-		lines.room = &room
-		ln, err := lines.next()
-		if err != nil || ln.giant == fits || ln.size != int64(len(text))+1 {
-			t.Errorf("with room for %d: a line of %d bytes, giant %v, %v", left, ln.size, ln.giant, err)
+		from := lines.New(strings.NewReader(text+"\nnext\n"), 10<<20, 4<<10)
+		from.Room = &room
+		ln, err := from.Next()
+		if err != nil || ln.Giant == fits || ln.Size != int64(len(text))+1 {
+			t.Errorf("with room for %d: a line of %d bytes, giant %v, %v", left, ln.Size, ln.Giant, err)
 		}
-		if ln, err = lines.next(); err != nil || string(ln.text) != "next" {
-			t.Errorf("with room for %d: then %q, %v", left, ln.text, err)
+		if ln, err = from.Next(); err != nil || string(ln.Text) != "next" {
+			t.Errorf("with room for %d: then %q, %v", left, ln.Text, err)
 		}
 	}
 	none := allowance(0)

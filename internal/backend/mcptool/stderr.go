@@ -4,6 +4,8 @@ import (
 	"log/slog"
 	"os"
 	"time"
+
+	"github.com/sidecall/sidecall/internal/backend/lines"
 )
 
 const (
@@ -18,14 +20,14 @@ const (
 // until the file ends, and closes it.
 func logLines(f *os.File, log *slog.Logger) {
 	defer func() { _ = f.Close() }() // only read from
-	lines := newLineReader(f, stderrLine, 4<<10)
+	from := lines.New(f, stderrLine, 4<<10)
 	var (
 		window  time.Time
 		logged  int
 		dropped int
 	)
 	for {
-		ln, err := lines.next()
+		ln, err := from.Next()
 		if dropped > 0 && (err != nil || time.Since(window) > stderrWindow) {
 			log.Info("the MCP server wrote more to its standard error", "lines_dropped", dropped)
 			dropped = 0
@@ -41,6 +43,6 @@ func logLines(f *os.File, log *slog.Logger) {
 			continue
 		}
 		logged++
-		log.Info("the MCP server wrote to its standard error", "line", string(ln.text[:min(len(ln.text), stderrLine)]))
+		log.Info("the MCP server wrote to its standard error", "line", string(ln.Text[:min(len(ln.Text), stderrLine)]))
 	}
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
+	"github.com/sidecall/sidecall/internal/backend/lines"
 	"github.com/sidecall/sidecall/internal/backend/process"
 )
 
@@ -79,7 +80,7 @@ func (p *pipes) Connect(context.Context) (mcp.Connection, error) {
 		cmd:     cmd,
 		in:      parent[0],
 		out:     parent[1],
-		lines:   newLineReader(parent[1], p.limit, pipeBuffer),
+		lines:   lines.New(parent[1], p.limit, pipeBuffer),
 		writing: make(chan struct{}, 1),
 		closing: make(chan struct{}),
 		gone:    make(chan struct{}),
@@ -101,7 +102,7 @@ type pipeConn struct {
 	cmd   *exec.Cmd
 	in    *os.File
 	out   *os.File
-	lines *lineReader
+	lines *lines.Reader
 	queue []jsonrpc.Message // rest of a batch
 
 	// writing is held by the one who writes.

@@ -112,8 +112,8 @@ func newStore(options Options) *Store {
 // explain makes one clear sentence of why a store does not open, and what to do.
 func explain(path string, err error) error {
 	switch {
-	case errors.Is(err, errInUse):
-		return fmt.Errorf("open the store %s: another process is using it: stop that, or, when it is a sidecar, connect to it; a second file (store.embedded.path) knows nothing of the calls of the first", path)
+	case errors.Is(err, ErrInUse):
+		return fmt.Errorf("open the store %s: %w: stop that, or, when it is a sidecar, connect to it; a second file (store.embedded.path) knows nothing of the calls of the first", path, ErrInUse)
 	case errors.Is(err, dedupe.ErrCorrupt):
 		return fmt.Errorf("open the store %s: %w; it is left untouched: restore a copy, or remove it knowing that calls made before can then run again", path, err)
 	case errors.Is(err, fs.ErrPermission):

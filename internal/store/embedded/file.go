@@ -123,7 +123,7 @@ func openFile(path string, wait time.Duration, bound int64) (f *file, err error)
 		if err == nil && bound > 0 {
 			f.most = segmentsIn(bound)
 		}
-		if !errors.Is(err, errInUse) || !time.Now().Before(until) {
+		if !errors.Is(err, ErrInUse) || !time.Now().Before(until) {
 			return f, err
 		}
 	}
@@ -131,7 +131,8 @@ func openFile(path string, wait time.Duration, bound int64) (f *file, err error)
 
 const lockPause = 20 * time.Millisecond
 
-var errInUse = errors.New("another process is using it")
+// ErrInUse is why a store is not opened whose file another process has.
+var ErrInUse = errors.New("another process is using it")
 
 func newFile(path string, on medium, most int64) *file {
 	return &file{medium: on, path: path, most: most, write: on.WriteAt, sync: on.Sync, parts: map[int64]int64{}}
@@ -150,12 +151,12 @@ func tryFile(path string) (*file, error) {
 		return nil, err
 	}
 	if err = syscall.Flock(int(opened.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); errors.Is(err, syscall.EWOULDBLOCK) {
-		err = errInUse
+		err = ErrInUse
 	}
 	if err == nil {
 		// It may have been removed, or replaced, before it was locked.
 		if here, stat := opened.Stat(); stat != nil || !os.SameFile(here, info) {
-			err = errors.Join(errInUse, stat)
+			err = errors.Join(ErrInUse, stat)
 		}
 	}
 	if err != nil {

@@ -29,6 +29,8 @@ type Harness struct {
 	// Brief leaves out the cases that do not depend on how the store is reached, for
 	// one that passes all of them when it is reached otherwise.
 	Brief bool
+	// CallsAlone leaves out the cases of conversations, for a store that keeps none.
+	CallsAlone bool
 }
 
 // cases are the suite.
@@ -126,7 +128,7 @@ func Run(t *testing.T, h Harness) {
 		t.Run(strings.ReplaceAll(c.name, " ", "_"), func(t *testing.T) {
 			h.In(t, func(t *testing.T) {
 				t.Helper()
-				c.run(&suite{T: t, store: h.Open(t), lease: h.Lease})
+				c.run(&suite{T: t, store: h.Open(t), lease: h.Lease, callsAlone: h.CallsAlone})
 			})
 		})
 	}

@@ -16,8 +16,9 @@ import (
 // suite is one case on one store.
 type suite struct {
 	*testing.T
-	store dedupe.Store
-	lease time.Duration // short: to be waited for
+	store      dedupe.Store
+	lease      time.Duration // short: to be waited for
+	callsAlone bool          // see Harness
 
 	passes int // calls that were claimed to see that time passes
 }

@@ -1,0 +1,56 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"path/filepath"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/sidecall/sidecall/internal/app"
+)
+
+// observedFile is where wrappers that observe write down what passes, in the directory of the state.
+const observedFile = "observed.jsonl"
+
+func newReport() *cobra.Command {
+	var f wrapFlags
+	var since time.Duration
+	var asJSON bool
+	cmd := &cobra.Command{
+		Use:   "report",
+		Short: "What Sidecall would have done of the calls that were observed",
+		Long: `Says, in a page, what Sidecall would have done of the calls that passed wrappers with
+--observe: calls that were made again, loops, arguments that would have been refused and
+what the model would have been told, results that would have been cut, and calls of which
+nobody knows what became.`,
+		Example: `  sidecall wrap --observe -- npx -y @modelcontextprotocol/server-filesystem /data
+  sidecall report --since 24h`,
+		Args: between(0, 0, "", ""),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			state, err := f.stateFile()
+			if err != nil {
+				return fail(exitUnavailable, err)
+			}
+			report, err := app.ReadReport(filepath.Join(filepath.Dir(state), observedFile), time.Now().Add(-since))
+			if err != nil {
+				return fail(exitUnavailable, err)
+			}
+			if asJSON {
+				encoder := json.NewEncoder(cmd.OutOrStdout())
+				encoder.SetIndent("", "  ")
+				return encoder.Encode(report)
+			}
+			var page bytes.Buffer
+			report.Write(&page)
+			fmt.Fprint(cmd.OutOrStdout(), shown(page.String())) // tools name themselves
+			return nil
+		},
+	}
+	cmd.Flags().StringVar(&f.state, "state", "", "the directory that the wrappers have; without this flag $XDG_STATE_HOME/sidecall")
+	cmd.Flags().DurationVar(&since, "since", 7*24*time.Hour, "how far back to look")
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print it as JSON")
+	return cmd
+}

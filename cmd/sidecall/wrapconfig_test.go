@@ -1,0 +1,166 @@
+package main
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/sidecall/sidecall/internal/app"
+	"github.com/sidecall/sidecall/internal/tool"
+)
+
+func TestConfigsOfClients(t *testing.T) {
+	for _, client := range []string{"claude", "vscode", "cursor", "codex"} {
+		got := command(t, "wrap", "--trust-annotations", "--print-config", client, "--", "npx", "-y", "@modelcontextprotocol/server-filesystem@1.2", `/data "x"`)
+		if got.code != 0 || got.errOut != "" {
+			t.Errorf("%s: %+v", client, got)
+		}
+		golden(t, "wrap."+client+".golden.txt", got.out)
+	}
+	if got := command(t, "wrap", "--print-config", "emacs", "--", "x"); got.code != exitUsage || !strings.Contains(got.err.Error(), "claude, vscode, cursor or codex") {
+		t.Errorf("%+v", got)
+	}
+}
+
+func TestTheNameOfAServer(t *testing.T) {
+	t.Parallel()
+	for command, want := range map[string]string{
+		"npx -y @modelcontextprotocol/server-filesystem /data": "server-filesystem",
+		"npx some-server@2.1":               "some-server",
+		"uvx mcp-server-git":                "mcp-server-git",
+		"docker run -i --rm mcp/fetch":      "fetch",
+		"/usr/local/bin/my.server --port 1": "my-server",
+		"node build/index.js":               "index-js",
+		"uv tool run mcp-server-time":       "mcp-server-time",
+		"npx":                               "npx",
+	} {
+		if got := (&wrapFlags{}).nameOf(strings.Fields(command)); got != want {
+			t.Errorf("%s: got %s, want %s", command, got, want)
+		}
+	}
+	one, other, named := (&wrapFlags{}).tenant([]string{"npx", "a", "/x"}), (&wrapFlags{}).tenant([]string{"npx", "a", "/y"}), (&wrapFlags{name: "n"})
+	if one == other || strings.Contains(one, "/x") {
+		t.Errorf("tenants of two commands: %s, %s", one, other)
+	}
+	if named.tenant([]string{"npx", "a", "/x"}) != named.tenant([]string{"npx", "a", "/y"}) {
+		t.Error("a name is not enough")
+	}
+}
+
+// What the flags say stands in the config of the sidecar inside, and nothing is counted or guarded
+// against that nobody has asked for.
+func TestTheConfigOfAWrapper(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	effects := filepath.Join(dir, "effects.yaml")
+	if err := os.WriteFile(effects, []byte("look: read_only\n\"*\": idempotent\npay: {effect: non_idempotent, effect_key: {args: [order], scope: tenant}}\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	f := &wrapFlags{effects: effects, timeout: wrapTimeout, maxOutput: wrapOutput}
+	cfg, err := f.config(filepath.Join(dir, "wrap.db"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	claimed := tool.ReadOnly
+	for name, want := range map[string]tool.Effect{"look": tool.ReadOnly, "other": tool.Idempotent, "pay": tool.NonIdempotent} {
+		if got, ok := cfg.Discovered(app.WrappedBackend, name, &claimed); !ok || got.Effect != want {
+			t.Errorf("%s: got %v", name, got.Effect)
+		}
+	}
+	if pay, _ := cfg.Discovered(app.WrappedBackend, "pay", nil); len(pay.Policy.EffectKey.Args) != 1 || pay.Policy.Untrusted {
+		t.Errorf("%+v", pay.Policy)
+	}
+	if p, ok := cfg.Profile(""); !ok || !p.LoopGuard.Off || p.MaxToolCalls+int(p.MaxTokens) != 0 {
+		t.Errorf("%+v", p)
+	}
+	trusting, err := (&wrapFlags{trust: true, guard: true, timeout: wrapTimeout, maxOutput: wrapOutput}).config(filepath.Join(dir, "wrap.db"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got, _ := trusting.Discovered(app.WrappedBackend, "any", &claimed); got.Effect != tool.ReadOnly {
+		t.Errorf("with trust: %v", got.Effect)
+	}
+	if p, _ := trusting.Profile(""); p.LoopGuard.Off {
+		t.Error("the loop guard is off")
+	}
+}
+
+func TestWrongEffects(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	for text, want := range map[string]string{
+		"pay: sometimes":        "sometimes",
+		"- pay":                 "TOOL: EFFECT",
+		"pay: keyed":            "keyed",
+		"pay: {effects: keyed}": "effects",
+	} {
+		file := filepath.Join(dir, "effects.yaml")
+		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		_, err := (&wrapFlags{effects: file, timeout: wrapTimeout, maxOutput: wrapOutput}).config(filepath.Join(dir, "wrap.db"))
+		if err == nil || !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), file) {
+			t.Errorf("%s: %v", text, err)
+		}
+	}
+	if _, err := (&wrapFlags{timeout: -1, maxOutput: 1}).config("x"); err == nil {
+		t.Error("a timeout of less than nothing is taken")
+	}
+}
+
+// The directory of the state is its user's alone, and stands where the XDG wants it.
+func TestTheStateOfAWrapper(t *testing.T) {
+	home := t.TempDir()
+	t.Setenv("HOME", home)
+	for set, want := range map[string]string{
+		"":                              filepath.Join(home, ".local", "state", "sidecall"),
+		"relative":                      filepath.Join(home, ".local", "state", "sidecall"),
+		filepath.Join(home, "my state"): filepath.Join(home, "my state", "sidecall"),
+	} {
+		t.Setenv("XDG_STATE_HOME", set)
+		got, err := (&wrapFlags{}).stateFile()
+		if err != nil || got != filepath.Join(want, "wrap.db") {
+			t.Errorf("%q: %s, %v", set, got, err)
+		}
+		if info, err := os.Stat(want); err != nil || info.Mode().Perm() != 0o700 {
+			t.Errorf("%q: %v, %v", set, info, err)
+		}
+	}
+	open := t.TempDir()
+	if err := os.Chmod(open, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := (&wrapFlags{state: open}).stateFile(); err == nil || !strings.Contains(err.Error(), "chmod 700") {
+		t.Errorf("a directory that others may use: %v", err)
+	}
+}
+
+// What wrappers have written down is reported, by the command too, and what tools call themselves
+// does no harm to a terminal.
+func TestReport(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "state")
+	if got := command(t, "report", "--state", dir); got.code != 0 || !strings.Contains(got.out, "No calls were observed") {
+		t.Errorf("%+v", got)
+	}
+	line := `{"at":"2026-01-02T03:04:05Z","server":"s","tool":"a\u001b[31m","effect":"non_idempotent","id":"x","same":"1","ended":"lost"}` + "\n"
+	if err := os.WriteFile(filepath.Join(dir, observedFile), []byte(line), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	got := command(t, "report", "--state", dir, "--since", "1000000h")
+	if got.code != 0 || !strings.Contains(got.out, `s a\x1b[31m x (non_idempotent)`) {
+		t.Errorf("%+v", got)
+	}
+	if got := command(t, "report", "--state", dir, "--since", "1000000h", "--json"); got.code != 0 || !strings.Contains(got.out, `"calls": 1`) {
+		t.Errorf("%+v", got)
+	}
+}
+
+// A server that is not there, and a command line that names none, are told at once.
+func TestWrapWithoutAServer(t *testing.T) {
+	for line, want := range map[string]string{"wrap": "behind --", "wrap --state " + filepath.Join(t.TempDir(), "s") + " -- no-such-program": "no-such-program"} {
+		if got := command(t, strings.Fields(line)...); got.code != exitUsage || !strings.Contains(got.err.Error(), want) {
+			t.Errorf("%s: %+v", line, got)
+		}
+	}
+}

@@ -1,0 +1,101 @@
+package app
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"time"
+
+	"github.com/sidecall/sidecall/dedupe"
+	"github.com/sidecall/sidecall/internal/backend"
+	"github.com/sidecall/sidecall/internal/backend/process"
+	"github.com/sidecall/sidecall/internal/config"
+	"github.com/sidecall/sidecall/internal/store/embedded"
+	"github.com/sidecall/sidecall/internal/store/memory"
+	"github.com/sidecall/sidecall/internal/store/shared"
+	"github.com/sidecall/sidecall/internal/wrap"
+	"github.com/sidecall/sidecall/internal/wrap/observed"
+)
+
+const (
+	// WrappedBackend is the backend of the config of a Wrapper that the server is.
+	WrappedBackend = "server"
+	// wrapPatience is how long calls in flight may take to end when the client has gone: clients
+	// kill what has not ended in 4 s.
+	wrapPatience = 2 * time.Second
+	// wrapOpen bounds how long the store is waited for.
+	wrapOpen = 20 * time.Second
+)
+
+// Wrapper stands in for an MCP server.
+type Wrapper struct {
+	// Config is that of the sidecar inside of it: its store is embedded, and shared with all who
+	// have the same file; its one backend is WrappedBackend.
+	Config *config.Config
+	// Tenant is whose the records of the server are.
+	Tenant string
+	// Command runs the server, with the environment and the directory of this process.
+	Command []string
+	// In and Out are the client's.
+	In  io.Reader
+	Out io.Writer
+	// Observe, if not empty, is the file where calls are written down, which then pass as
+	// everything else does. No store is opened.
+	Observe string
+}
+
+// ErrNoProgram is that the command of a Wrapper names nothing that can be run.
+var ErrNoProgram = errors.New("the server cannot be run")
+
+// Serve stands in until the client has gone, or ctx ends, which are no errors.
+func (w Wrapper) Serve(ctx context.Context, options Options) error {
+	server := process.Spec{Argv: w.Command, Env: os.Environ()}
+	if _, err := server.Program(); err != nil {
+		return fmt.Errorf("%w: %w", ErrNoProgram, err)
+	}
+	log := slog.New(options.Log)
+	made := wrap.Options{Name: WrappedBackend, Tenant: w.Tenant, Server: server, In: w.In, Out: w.Out, Log: log, Shown: w.Config.Defaults.MaxOutputChars}
+	if w.Observe != "" {
+		opened, err := observed.Open(w.Observe)
+		if err != nil {
+			return err
+		}
+		defer func() { _ = opened.Close() }() // each line was written at once
+		made.Observe = opened
+	}
+	store, err := w.store(ctx, log)
+	if err != nil {
+		return err
+	}
+	relay := wrap.New(made)
+	options.Brought = Brought{Store: store, Backends: map[string]backend.Backend{WrappedBackend: relay}}
+	inner, err := StartInner(ctx, w.Config, options)
+	if err != nil {
+		return err
+	}
+	err = relay.Serve(ctx, inner, wrapPatience)
+	ending, cancel := context.WithTimeout(context.WithoutCancel(ctx), wrapPatience)
+	defer cancel()
+	return errors.Join(err, inner.Stop(ending))
+}
+
+// store is where the records of calls are kept, which a wrapper that observes has none of.
+func (w Wrapper) store(ctx context.Context, log *slog.Logger) (dedupe.Store, error) {
+	if w.Observe != "" {
+		return memory.New(memory.Options{}), nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, wrapOpen)
+	defer cancel()
+	kept := w.Config.Store.Embedded
+	return shared.Open(ctx, kept.Path.Reveal(), embedded.Options{MaxFileBytes: int64(kept.MaxBytes), Log: log})
+}
+
+// ReadReport says what a sidecar would have done of the calls that were written down in a file since
+// an instant.
+func ReadReport(file string, since time.Time) (observed.Report, error) {
+	calls, _, err := observed.Read(file, since)
+	return observed.Of(calls), err
+}

@@ -1,0 +1,247 @@
+package shared
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"sync/atomic"
+	"time"
+
+	"github.com/sidecall/sidecall/dedupe"
+	"github.com/sidecall/sidecall/internal/store/embedded"
+	"github.com/sidecall/sidecall/internal/tool"
+)
+
+const (
+	// socketSuffix is behind the name of the file in that of its socket.
+	socketSuffix = ".sock"
+	// longestSocket is how long the name of a socket may be, in bytes, on every system.
+	longestSocket = 100
+	// lookAgain is how long is waited between two looks for a holder.
+	lookAgain = 10 * time.Millisecond
+	// patience bounds how long a request waits for a holder, and for what it answers: one that
+	// stands still must not hold the calls of the others.
+	patience = 10 * time.Second
+)
+
+var (
+	// errGone is that the holder has ended, or is about to: nothing is known of the request.
+	errGone = errors.New("the process that has the store has ended")
+	// errMute is that it stands still.
+	errMute = errors.New("the process that has the store does not answer")
+)
+
+// Store is the store as one of the processes has it.
+type Store struct {
+	path    string
+	options embedded.Options
+	// patience is the constant, but in tests.
+	patience time.Duration
+
+	// at is where requests go now; nil while nobody knows.
+	at atomic.Pointer[place]
+	// looking is held by who looks for the next place, and by Close.
+	looking chan struct{}
+	open    context.Context //nolint:containedctx // of the store, not of a request
+	shut    context.CancelFunc
+}
+
+var (
+	_ dedupe.Store  = (*Store)(nil)
+	_ dedupe.Clock  = (*Store)(nil)
+	_ dedupe.Ledger = (*Store)(nil)
+)
+
+// place is the store here, or the connection to its holder.
+type place struct {
+	holder *holder
+	guest  *guest
+}
+
+// Open finds the store at a path, and creates it when there is no file: it becomes its holder,
+// or finds who is. Its directory should be its user's alone: who can reach the socket has all
+// of the store.
+func Open(ctx context.Context, path string, options embedded.Options) (*Store, error) {
+	if len(path)+len(socketSuffix) > longestSocket {
+		return nil, fmt.Errorf("the store %s: its name is too long for a socket beside it, which may have %d bytes: keep it in a directory with a shorter name", path, longestSocket)
+	}
+	options.LockWait = time.Nanosecond // others are asked who has it
+	s := &Store{path: path, options: options, patience: patience, looking: make(chan struct{}, 1)}
+	s.open, s.shut = context.WithCancel(context.Background())
+	if _, err := s.find(ctx); err != nil {
+		return nil, errors.Join(err, s.Close())
+	}
+	return s, nil
+}
+
+// find returns where requests go, and looks for it where nobody knows.
+func (s *Store) find(ctx context.Context) (*place, error) {
+	if at := s.at.Load(); at != nil {
+		return at, nil
+	}
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	defer context.AfterFunc(s.open, func() { cancel(dedupe.ErrClosed) })()
+	select {
+	case s.looking <- struct{}{}:
+	case <-ctx.Done():
+		return nil, context.Cause(ctx)
+	}
+	defer func() { <-s.looking }()
+	for at := s.at.Load(); ; at = nil {
+		switch {
+		case at != nil:
+			return at, nil
+		case s.open.Err() != nil:
+			return nil, dedupe.ErrClosed
+		case ctx.Err() != nil:
+			return nil, context.Cause(ctx)
+		}
+		at, err := s.look(ctx)
+		if at != nil {
+			s.at.Store(at)
+		}
+		if at != nil || err != nil {
+			return at, err
+		}
+		again := time.NewTimer(lookAgain)
+		select {
+		case <-again.C:
+		case <-ctx.Done():
+			again.Stop()
+		}
+	}
+}
+
+// look asks who listens, and becomes the holder where nobody has the file; neither when
+// another has it who does not listen yet, or any more.
+func (s *Store) look(ctx context.Context) (*place, error) {
+	if conn, err := (&net.Dialer{}).DialContext(ctx, "unix", s.socket()); err == nil {
+		return &place{guest: newGuest(conn)}, nil
+	}
+	store, err := embedded.Open(s.path, s.options)
+	if errors.Is(err, embedded.ErrInUse) {
+		return nil, nil //nolint:nilnil // as is said above
+	}
+	if err != nil {
+		return nil, err
+	}
+	held, err := hold(store, s.socket())
+	if err != nil {
+		return nil, fmt.Errorf("the store %s: others cannot be let in: %w", s.path, errors.Join(err, store.Close()))
+	}
+	return &place{holder: held}, nil
+}
+
+func (s *Store) socket() string { return s.path + socketSuffix }
+
+// Holds reports that this process is the holder.
+func (s *Store) Holds() bool {
+	at := s.at.Load()
+	return at != nil && at.holder != nil
+}
+
+// Close implements dedupe.Store. The others look for another holder then.
+func (s *Store) Close() error {
+	s.shut()
+	s.looking <- struct{}{} // nobody finds another place meanwhile
+	defer func() { <-s.looking }()
+	at := s.at.Swap(nil)
+	switch {
+	case at == nil:
+		return nil
+	case at.guest != nil:
+		return at.guest.close()
+	}
+	return at.holder.close()
+}
+
+// ask has a request answered: here, or by the holder, and by the next one when that has ended.
+func (s *Store) ask(ctx context.Context, q Question) (Answer, error) {
+	ctx, cancel := context.WithTimeoutCause(ctx, s.patience, errMute)
+	defer cancel()
+	for {
+		if ctx.Err() != nil {
+			return Answer{}, context.Cause(ctx)
+		}
+		at, err := s.find(ctx)
+		if err != nil {
+			return Answer{}, err
+		}
+		if at.holder != nil {
+			return q.do(ctx, at.holder.store)
+		}
+		answer, err := at.guest.ask(ctx, q)
+		if !errors.Is(err, errGone) {
+			return answer, err
+		}
+		s.at.CompareAndSwap(at, nil)
+	}
+}
+
+// Admit implements dedupe.Store.
+func (s *Store) Admit(ctx context.Context, req dedupe.Request) (dedupe.Admission, error) {
+	a, err := s.ask(ctx, Question{Admit: &req})
+	return a.Admission, err
+}
+
+// Settle implements dedupe.Store.
+func (s *Store) Settle(ctx context.Context, settlement dedupe.Settlement) (dedupe.SettleVerdict, error) {
+	a, err := s.ask(ctx, Question{Settle: &settlement})
+	return a.Verdict, err
+}
+
+// Renew implements dedupe.Store.
+func (s *Store) Renew(ctx context.Context, r dedupe.Renewal) (dedupe.Record, bool, error) {
+	a, err := s.ask(ctx, Question{Renew: &r})
+	return a.Record, a.Restored, err
+}
+
+// Lookup implements dedupe.Store.
+func (s *Store) Lookup(ctx context.Context, key tool.CallID) (dedupe.Record, error) {
+	a, err := s.ask(ctx, Question{Lookup: &key})
+	return a.Record, err
+}
+
+// Note implements dedupe.Store.
+func (s *Store) Note(ctx context.Context, n dedupe.Note) (dedupe.Known, error) {
+	a, err := s.ask(ctx, Question{Note: &n})
+	return a.Known, err
+}
+
+// ListOpen implements dedupe.Store.
+func (s *Store) ListOpen(ctx context.Context, from string) (dedupe.Page, error) {
+	a, err := s.ask(ctx, Question{ListOpen: true, From: from})
+	return a.page(), err
+}
+
+// Find implements dedupe.Store.
+func (s *Store) Find(ctx context.Context, search dedupe.Search) (dedupe.Page, error) {
+	a, err := s.ask(ctx, Question{Find: &search})
+	return a.page(), err
+}
+
+// Output implements dedupe.Store.
+func (s *Store) Output(ctx context.Context, tenant, ref string) (dedupe.Output, error) {
+	a, err := s.ask(ctx, Question{Output: &dedupe.Sheet{Tenant: tenant, Name: ref}})
+	return a.Output, err
+}
+
+// Receipts implements dedupe.Ledger.
+func (s *Store) Receipts(ctx context.Context, tenant, conversation string, from int64) (dedupe.Chain, error) {
+	a, err := s.ask(ctx, Question{Receipts: &lines{tenant, conversation, from}})
+	return a.Chain, err
+}
+
+// Ping implements dedupe.Store.
+func (s *Store) Ping(ctx context.Context) error {
+	_, err := s.ask(ctx, Question{Ping: true})
+	return err
+}
+
+// Now implements dedupe.Clock.
+func (s *Store) Now(ctx context.Context) (time.Time, error) {
+	a, err := s.ask(ctx, Question{Now: true})
+	return a.Now, err
+}

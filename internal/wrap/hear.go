@@ -1,0 +1,195 @@
+package wrap
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"strings"
+
+	"github.com/go-json-experiment/json/jsontext"
+	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
+
+	"github.com/sidecall/sidecall/internal/backend/lines"
+	"github.com/sidecall/sidecall/internal/backend/mcptool"
+)
+
+// mostAsks and longestID bound what is remembered of the requests of a server.
+const mostAsks, longestID = 4096, 256
+
+// unbatch are the messages of a batch, which the revision of 2025-03-26 has; else the message.
+func unbatch(text []byte) [][]byte {
+	if text[0] != '[' {
+		return [][]byte{text}
+	}
+	var batch []json.RawMessage
+	if json.Unmarshal(text, &batch) != nil {
+		return [][]byte{text}
+	}
+	all := make([][]byte, len(batch))
+	for i, one := range batch {
+		all[i] = one
+	}
+	return all
+}
+
+// hear takes a message of the server, and passes on what is the client's.
+func (s *server) hear(text []byte) {
+	m, err := readLoose(text)
+	if i := bytes.Index(text, []byte(`{"jsonrpc"`)); err != nil && i > 0 { // behind a print without an end of line
+		text = text[i:]
+		m, err = readLoose(text)
+	}
+	if err != nil || m.Method == nil && m.ID == nil {
+		s.noisy.Do(func() {
+			s.Log.Warn("the server prints to its standard output what is no message; such lines are left out", "line", string(text[:min(len(text), noiseShown)]))
+		})
+		return
+	}
+	s.spoke.Store(true)
+	switch {
+	case m.Method == nil:
+		s.answer(text, m)
+	case m.ID != nil:
+		s.request(text, m)
+	default:
+		s.notified(m)
+		s.write(text)
+	}
+}
+
+// answer takes an answer: to a request of the relay, or of the client.
+func (s *server) answer(text []byte, m message) {
+	if id, ours := s.ours(m.ID); ours {
+		s.deliver(id, relayed(m))
+		return
+	}
+	of := s.take(m.ID)
+	if of.heard != nil {
+		of.heard(&m)
+	}
+	switch of.method {
+	case methodInitialize:
+		s.greeted()
+	case methodList:
+		if with, ok := s.tools.withReadOutput(m.Result); ok && s.Observe == nil {
+			text = answered(json.RawMessage(m.ID), "result", with)
+		}
+	}
+	s.write(text)
+}
+
+func relayed(m message) mcptool.Relayed {
+	if len(m.Result) > 0 {
+		return mcptool.Relayed{Result: json.RawMessage(m.Result)}
+	}
+	failure := &jsonrpc.Error{Code: codeInternal, Message: "an answer that has neither a result nor an error"}
+	_ = json.Unmarshal(m.Error, failure) // as far as it is one
+	return mcptool.Relayed{Error: failure, Raw: json.RawMessage(m.Error)}
+}
+
+// ours tells the ids of the relay from others.
+func (r *Relay) ours(id jsontext.Value) (string, bool) {
+	var text string
+	if id.Kind() != '"' || json.Unmarshal(id, &text) != nil {
+		return "", false
+	}
+	return text, strings.HasPrefix(text, r.ids)
+}
+
+// deliver hands an answer to who waits for it; one that comes late is nobody's.
+func (s *server) deliver(id string, a mcptool.Relayed) {
+	s.mu.Lock()
+	waits := s.waits[id]
+	delete(s.waits, id)
+	s.mu.Unlock()
+	if waits != nil {
+		waits <- a
+	}
+}
+
+// take returns the request of the client that is answered now; empty when there is none.
+func (s *server) take(id jsontext.Value) passing {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	of := s.passed[string(id)]
+	delete(s.passed, string(id))
+	return of
+}
+
+// request passes on what the server asks the client. An id under which the client still owes an
+// answer to an earlier process is refused: the two could not be told apart.
+func (s *server) request(text []byte, m message) {
+	id := string(m.ID)
+	s.Relay.mu.Lock()
+	orphan := s.orphans[id]
+	s.Relay.mu.Unlock()
+	s.mu.Lock()
+	many := len(s.asks) >= mostAsks || len(id) > longestID
+	if s.asks != nil && !orphan && !many {
+		s.asks[id] = true
+	}
+	s.mu.Unlock()
+	switch {
+	case orphan:
+		s.tell(failed(json.RawMessage(m.ID), codeInternal, "the client has not answered yet what was asked under this id before the server was started again", nil))
+	case many:
+		s.tell(failed(json.RawMessage(m.ID), codeInvalidRequest, fmt.Sprintf("at most %d requests wait for the client, with ids of at most %d bytes", mostAsks, longestID), nil))
+	default:
+		s.write(text)
+	}
+}
+
+// notified looks at a note of the server.
+func (s *server) notified(m message) {
+	switch *m.Method {
+	case methodListChanged:
+		s.tools.wish()
+	case methodProgress:
+		var progress struct {
+			Token json.RawMessage `json:"progressToken"`
+		}
+		_ = json.Unmarshal(m.Params, &progress) // what is none is none of ours
+		s.mu.Lock()
+		beat := s.beats[string(progress.Token)]
+		s.mu.Unlock()
+		if beat != nil {
+			beat()
+		}
+	}
+}
+
+// giant takes a message that is too long to be read. What answers the relay or the client is told
+// to be; of anything else only its length is known.
+func (s *server) giant(ln lines.Line) {
+	id, isRequest := ofGiant(ln)
+	own, ours := s.ours(jsontext.Value(id))
+	switch {
+	case id == nil || isRequest:
+		s.Log.Warn("a message of the server is too long, and is left out", "bytes", ln.Size, "limit", MaxMessage)
+	case ours:
+		s.deliver(own, mcptool.Relayed{Size: ln.Size})
+	default:
+		if of := s.take(jsontext.Value(id)); of.heard != nil {
+			of.heard(&message{})
+		}
+		s.refuse(id, codeInternal, fmt.Sprintf("the answer of the server has %d bytes; at most %d are passed on", ln.Size, MaxMessage))
+	}
+}
+
+// pass sends a request of the client, whose answer goes to it.
+func (s *server) pass(text []byte, id jsontext.Value, of passing) {
+	s.mu.Lock()
+	there := s.passed != nil
+	if there {
+		s.passed[string(id)] = of
+	}
+	s.mu.Unlock()
+	if !there {
+		if of.heard != nil {
+			of.heard(nil)
+		}
+		s.refuse(json.RawMessage(id), codeInternal, "the server has just ended; it is being started again")
+		return
+	}
+	s.tell(text)
+}

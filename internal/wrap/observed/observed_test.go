@@ -1,0 +1,106 @@
+package observed_test
+
+import (
+	"bytes"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/sidecall/sidecall/internal/wrap/observed"
+	"github.com/sidecall/sidecall/test/testkit/golden"
+)
+
+var noon = time.Date(2026, 11, 26, 12, 0, 0, 0, time.UTC)
+
+// calls are a day of two clients.
+func calls() (all []observed.Call) {
+	add := func(after time.Duration, c observed.Call) {
+		c.At, c.Server = noon.Add(after), "files"
+		if c.Effect == "" {
+			c.Effect = "non_idempotent"
+		}
+		if c.Ended == "" {
+			c.Ended = observed.OK
+		}
+		all = append(all, c)
+	}
+	add(0, observed.Call{Tool: "pay", ID: "p1", Same: "1"})
+	add(2*time.Second, observed.Call{Tool: "pay", ID: "p1", Same: "1"})
+	add(3*time.Second, observed.Call{Tool: "pay", ID: "p1", Same: "1"})
+	add(4*time.Second, observed.Call{Tool: "pay", ID: "p1", Same: "2"})
+	add(30*time.Second, observed.Call{Tool: "pay", ID: "p2", Same: "1"})
+	add(10*time.Minute, observed.Call{Tool: "pay", Same: "1"})
+	add(11*time.Minute, observed.Call{Tool: "pay", ID: "p4", Same: "4", Ended: observed.Lost})
+	for i := range 6 {
+		add(time.Hour+time.Duration(i)*time.Second, observed.Call{
+			Tool: "look", ID: "l" + strconv.Itoa(i), Conversation: "c1", Same: "same", Result: "nothing", Effect: "read_only"})
+	}
+	for i := range 2 {
+		add(2*time.Hour, observed.Call{Tool: "look", ID: "w" + strconv.Itoa(i), Same: "w" + strconv.Itoa(i), Effect: "read_only",
+			Wrong: &observed.Wrong{Code: "INVALID_ARGS", Field: "path", Constraint: `type: "string"`}})
+	}
+	add(3*time.Hour, observed.Call{Tool: "read", ID: "r1", Same: "r", Effect: "read_only", Chars: 40_000, Shown: 32_000})
+	add(3*time.Hour, observed.Call{Tool: "read", ID: "r2", Same: "s", Effect: "read_only", Chars: 31_000, Shown: 32_000})
+	return all
+}
+
+func TestTheReport(t *testing.T) {
+	t.Parallel()
+	var page bytes.Buffer
+	observed.Of(calls()).Write(&page)
+	golden.Check(t, filepath.Join("testdata", "report.golden.txt"), page.String())
+	page.Reset()
+	observed.Of(nil).Write(&page)
+	if !strings.Contains(page.String(), "No calls were observed") {
+		t.Error(page.String())
+	}
+}
+
+// Processes write to one file, and what one of them has left unfinished keeps nobody from reading
+// the rest.
+func TestAFileOfSeveral(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "observed")
+	var writing sync.WaitGroup
+	for range 4 {
+		log, err := observed.Open(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		writing.Go(func() {
+			for _, c := range calls() {
+				if err := log.Add(c); err != nil {
+					t.Error(err)
+				}
+			}
+			if err := log.Close(); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	writing.Wait()
+	file, err := os.OpenFile(path, os.O_APPEND|os.O_WRONLY, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := file.WriteString(`{"at":"2026-`); err != nil {
+		t.Fatal(err)
+	}
+	if err := file.Close(); err != nil {
+		t.Fatal(err)
+	}
+	read, broken, err := observed.Read(path, time.Time{})
+	if err != nil || broken != 1 || len(read) != 4*len(calls()) {
+		t.Errorf("%d calls, %d broken, %v", len(read), broken, err)
+	}
+	if late, _, _ := observed.Read(path, noon.Add(time.Hour)); len(late) != 4*10 {
+		t.Errorf("%d calls since one o'clock", len(late))
+	}
+	if none, _, err := observed.Read(path+" of nobody", time.Time{}); err != nil || none != nil {
+		t.Errorf("%v, %v", none, err)
+	}
+}

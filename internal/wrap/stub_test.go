@@ -1,0 +1,185 @@
+package wrap_test
+
+import (
+	"bufio"
+	"encoding/base64"
+	"encoding/json"
+	"fmt"
+	"os"
+	"strings"
+	"testing"
+)
+
+const (
+	stubEnv   = "SIDECALL_TEST_STUB"
+	ledgerEnv = "SIDECALL_TEST_LEDGER"
+)
+
+// TestMain lets this program be an MCP server that keeps a ledger of what it does.
+func TestMain(m *testing.M) {
+	switch kind := os.Getenv(stubEnv); kind {
+	case "":
+	case "sdk":
+		sdkServer()
+		return
+	default:
+		(&stub{kind: kind}).serve()
+		return
+	}
+	os.Exit(m.Run())
+}
+
+// stub is an MCP server, written without any library so that what it says is known to the byte.
+type stub struct {
+	kind string
+	// held are the ids of calls that wait for stub/go.
+	held []json.RawMessage
+	// asker is the call that has asked the client.
+	asker json.RawMessage
+}
+
+type stubMessage struct {
+	ID     json.RawMessage `json:"id"`
+	Method string          `json:"method"`
+	Result json.RawMessage `json:"result"`
+	Params struct {
+		Cursor    string          `json:"cursor"`
+		Name      string          `json:"name"`
+		State     string          `json:"requestState"`
+		RequestID json.RawMessage `json:"requestId"`
+		Meta      map[string]any  `json:"_meta"`
+	} `json:"params"`
+}
+
+const (
+	stubTools = `[{"name":"charge","inputSchema":{"type":"object","properties":{"n":{"type":"integer"}}}},` +
+		`{"name":"wait","inputSchema":{"type":"object"}}, {"name":"look","inputSchema":{"type":"object"},"annotations":{"readOnlyHint":true}},` +
+		`{"name":"die","inputSchema":{"type":"object"}},{"name":"ask","inputSchema":{"type":"object"}},{"name":"longid","inputSchema":{"type":"object"}},{"name":"long","inputSchema":{"type":"object"}},` +
+		`{"name":"fail","inputSchema":{"type":"object"}},{"name":"refuse","inputSchema":{"type":"object"}},{"name":"step","inputSchema":{"type":"object"}},` +
+		`{"name":"giant","inputSchema":{"type":"object"}},`
+	stubTools2 = `[{"name":"params","inputSchema":{"type":"object"}},{"name":"dotted.name","inputSchema":{"type":"object"}},` +
+		`{"name":"odd","inputSchema":{"type":"object","properties":{"a":{"$ref":"https://example.com/nowhere.json"}}}},` +
+		`{"name":"blocks","inputSchema":{"type":"object"},"outputSchema":{"type":"object"}}]`
+	chargeResult = `{"content":[ {"type":"text","text":"charged \u00e9"} ],  "z":{"b":1.0,"a":12345678901234567890}}`
+	failResult   = `{"isError":true,"content":[{"type":"text","text":"the card is stolen"}]}`
+	refusal      = `{"code":-32050,"message":"not today","data":{"why":"closed"}}`
+	question     = `{"resultType":"input_required","inputRequests":{"a":{"method":"elicitation/create"}},"requestState":"s1"}`
+)
+
+func (s *stub) serve() {
+	in := bufio.NewReaderSize(os.Stdin, 1<<20)
+	for {
+		line, err := in.ReadString('\n')
+		if err != nil {
+			return
+		}
+		line = strings.TrimSuffix(line, "\n")
+		var m stubMessage
+		if json.Unmarshal([]byte(line), &m) != nil {
+			fmt.Fprintln(os.Stderr, "the stub cannot read", line)
+			continue
+		}
+		s.hear(line, m)
+	}
+}
+
+func (s *stub) say(line string) { _, _ = os.Stdout.WriteString(line + "\n") }
+
+func (s *stub) answer(id json.RawMessage, result string) {
+	s.say(`{"jsonrpc":"2.0", "result":` + result + `, "id":` + string(id) + `}`)
+}
+
+func (s *stub) hear(line string, m stubMessage) {
+	switch m.Method {
+	case "initialize":
+		enter("initialize")
+		fmt.Println("this is no message")
+		s.answer(m.ID, `{"protocolVersion":"2025-11-25","capabilities":{"tools":{}},"serverInfo":{"name":"stub","version":"1"}}`)
+	case "notifications/initialized":
+		enter("initialized")
+	case "notifications/cancelled":
+		enter("cancelled")
+	case "tools/list":
+		tools, next := stubTools+`{"name":"last","inputSchema":{"type":"object"}}]`, `,"nextCursor":"2"`
+		if m.Params.Cursor == "2" {
+			tools, next = stubTools2, ``
+		}
+		if s.kind == "reader" {
+			tools, next = `[{"name":"read_output","inputSchema":{"type":"object"}},{"name":"long","inputSchema":{"type":"object"}}]`, ``
+		}
+		s.answer(m.ID, `{"tools":`+tools+next+`,"ttlMs":5}`)
+	case "tools/call":
+		s.call(line, m)
+	case "stub/line": // what exactly has arrived
+		s.answer(m.ID, `{"line":"`+base64.StdEncoding.EncodeToString([]byte(line))+`"}`)
+	case "stub/mute":
+		enter("mute")
+	case "stub/exit":
+		os.Exit(3)
+	case "stub/go":
+		for _, id := range s.held {
+			s.answer(id, `{"content":[{"type":"text","text":"at last"}]}`)
+		}
+		s.held = nil
+	case "": // the client's answer to what was asked
+		s.answer(s.asker, `{"content":[{"type":"text","text":"the client says `+strings.ReplaceAll(string(m.Result), `"`, `'`)+`"}]}`)
+	default:
+		s.say(`{"jsonrpc":"2.0","id":` + string(m.ID) + `,"error":{"code":-32601,"message":"no such method"}}`)
+	}
+}
+
+func (s *stub) call(line string, m stubMessage) {
+	enter(m.Params.Name)
+	if token, ok := m.Params.Meta["progressToken"]; ok {
+		text, _ := json.Marshal(token)
+		s.say(`{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":` + string(text) + `,"progress":1}}`)
+	}
+	switch m.Params.Name {
+	case "charge", "dotted.name", "odd":
+		s.answer(m.ID, chargeResult)
+	case "wait", "look":
+		s.held = append(s.held, m.ID)
+		s.say(`{"jsonrpc":"2.0","method":"stub/held"}`)
+	case "die":
+		os.Exit(2)
+	case "ask":
+		s.asker = m.ID
+		s.say(`{"jsonrpc":"2.0","id":"q1","method":"sampling/createMessage","params":{"x":  1}}`)
+	case "longid":
+		s.asker = m.ID
+		s.say(`{"jsonrpc":"2.0","id":"` + strings.Repeat("x", 300) + `","method":"sampling/createMessage"}`)
+	case "long":
+		text, _ := json.Marshal(strings.Repeat("a line of text\n", 1000) + "the end")
+		s.answer(m.ID, `{"content":[{"type":"text","text":`+string(text)+`},{"type":"image","data":"aGk=","mimeType":"image/png"}],"structuredContent":{"all":`+string(text)+`}}`)
+	case "blocks":
+		s.answer(m.ID, `{"content":[{"type":"text","text":"a"},{"type":"image","data":"aGk=","mimeType":"image/png"},{"type":"text","text":"b"},`+
+			`{"type":"resource","resource":{"uri":"file:///x","mimeType":"text/plain","text":"t"}},{"type":"resource_link","uri":"file:///y","name":"y"}],"structuredContent":{"a":1}}`)
+	case "fail":
+		s.answer(m.ID, failResult)
+	case "refuse":
+		s.say(`{"jsonrpc":"2.0","id":` + string(m.ID) + `,"error":` + refusal + `}`)
+	case "step":
+		if m.Params.State == "" {
+			s.answer(m.ID, question)
+			return
+		}
+		s.answer(m.ID, `{"content":[{"type":"text","text":"done with `+m.Params.State+`"}]}`)
+	case "giant":
+		s.answer(m.ID, `{"content":[{"type":"text","text":"`+strings.Repeat("x", 40<<20)+`"}]}`)
+	case "read_output":
+		s.answer(m.ID, `{"content":[{"type":"text","text":"the server's own"}]}`)
+	case "params":
+		text, _ := json.Marshal(line)
+		s.answer(m.ID, `{"content":[{"type":"text","text":`+string(text)+`}]}`)
+	}
+}
+
+// enter writes what is done into the ledger.
+func enter(what string) {
+	f, err := os.OpenFile(os.Getenv(ledgerEnv), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
+	if err != nil {
+		panic(err)
+	}
+	_, _ = f.WriteString(what + "\n")
+	_ = f.Close()
+}
