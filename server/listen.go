@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"syscall"
 	"time"
 )
@@ -37,6 +38,10 @@ func listenTCP(address string) (net.Listener, error) {
 	return listener, nil
 }
 
+// masked is held while the process has another mask for new files: of two at a time one would
+// take the other's for what was there before.
+var masked sync.Mutex
+
 // listenUnix takes over the socket file of a process that is gone, but never
 // that of one that still answers.
 func listenUnix(path string) (net.Listener, error) {
@@ -60,9 +65,11 @@ func listenUnix(path string) (net.Listener, error) {
 	}
 	// The socket is born with these permissions: there is no moment in which
 	// others could connect.
+	masked.Lock()
 	old := syscall.Umask(0o177)
 	listener, err := (&net.ListenConfig{}).Listen(context.Background(), "unix", path)
 	syscall.Umask(old)
+	masked.Unlock()
 	if err != nil {
 		return nil, fmt.Errorf("listen on unix://%s: %w", path, err)
 	}

@@ -92,7 +92,6 @@ func TestWrongEffects(t *testing.T) {
 	for text, want := range map[string]string{
 		"pay: sometimes":        "sometimes",
 		"- pay":                 "TOOL: EFFECT",
-		"pay: keyed":            "keyed",
 		"pay: {effects: keyed}": "effects",
 	} {
 		file := filepath.Join(dir, "effects.yaml")

@@ -175,21 +175,3 @@ func (s *server) giant(ln lines.Line) {
 		s.refuse(id, codeInternal, fmt.Sprintf("the answer of the server has %d bytes; at most %d are passed on", ln.Size, MaxMessage))
 	}
 }
-
-// pass sends a request of the client, whose answer goes to it.
-func (s *server) pass(text []byte, id jsontext.Value, of passing) {
-	s.mu.Lock()
-	there := s.passed != nil
-	if there {
-		s.passed[string(id)] = of
-	}
-	s.mu.Unlock()
-	if !there {
-		if of.heard != nil {
-			of.heard(nil)
-		}
-		s.refuse(json.RawMessage(id), codeInternal, "the server has just ended; it is being started again")
-		return
-	}
-	s.tell(text)
-}

@@ -13,6 +13,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/go-json-experiment/json/jsontext"
+
 	"github.com/sidecall/sidecall/internal/backend/lines"
 	"github.com/sidecall/sidecall/internal/backend/mcptool"
 	"github.com/sidecall/sidecall/internal/backend/process"
@@ -284,4 +286,22 @@ func (s *server) greet(ctx context.Context, hello opening) error {
 		_, err = s.send(ctx, hello.initialized, nil)
 	}
 	return err
+}
+
+// pass sends a request of the client, whose answer goes to it.
+func (s *server) pass(text []byte, id jsontext.Value, of passing) {
+	s.mu.Lock()
+	there := s.passed != nil
+	if there {
+		s.passed[string(id)] = of
+	}
+	s.mu.Unlock()
+	if !there {
+		if of.heard != nil {
+			of.heard(nil)
+		}
+		s.refuse(json.RawMessage(id), codeInternal, "the server has just ended; it is being started again")
+		return
+	}
+	s.tell(text)
 }
