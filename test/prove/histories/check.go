@@ -21,6 +21,9 @@ type History struct {
 	Operations []Operation
 	// Offset is what the wall clock is ahead of CLOCK_MONOTONIC.
 	Offset time.Duration
+	// Behind is how far what the store judges a lease by may be behind its clock: a reading of
+	// a clock elsewhere is as old as it was long on its way. It is never ahead.
+	Behind time.Duration
 	// Limit bounds the search for an order, per key. Default five minutes, which is
 	// far beyond what any of the proof's histories takes.
 	Limit time.Duration
@@ -60,6 +63,7 @@ func (h History) of(key int) []porcupine.Operation {
 	var all []porcupine.Operation
 	add := func(client int, op *Operation) {
 		in := timed{op, h.window(op, last)}
+		op.behind = int64(h.Behind)
 		all = append(all, porcupine.Operation{ClientId: client, Input: in, Call: op.Call, Return: op.Return})
 	}
 	for i := range h.Operations {

@@ -40,6 +40,8 @@ type Operation struct {
 	// a host share: before the request was made, and after its answer was heard.
 	// Return is Never for an operation without an answer.
 	Call, Return int64
+	// behind is that of the history, in nanoseconds.
+	behind int64
 	// Sends is how often the store may have sent the request, beyond once.
 	Sends int
 

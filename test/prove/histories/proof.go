@@ -76,6 +76,7 @@ type running struct {
 	seed     uint64
 	want     int
 	offset   time.Duration
+	behind   time.Duration // see History
 	recorder *Recorder
 	pictures string
 	begun    time.Time
@@ -150,7 +151,7 @@ func (r *running) check(history int, ends map[int]int64, reopens []Operation) {
 	ops := append(r.recorder.Take(history, ends), reopens...)
 	name := fmt.Sprintf("history %s seed %#x number %d", r.store, r.seed, history)
 	began := time.Now()
-	err := Check(History{Name: name, Keys: plan.Keys, Operations: ops, Offset: r.offset, Limit: r.limit}, r.pictures)
+	err := Check(History{Name: name, Keys: plan.Keys, Operations: ops, Offset: r.offset, Behind: r.behind, Limit: r.limit}, r.pictures)
 	took := time.Since(began)
 	if err != nil && r.violations.Add(1) <= enough {
 		r.Error(err)

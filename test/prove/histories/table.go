@@ -62,12 +62,15 @@ func (s state) admit(op *Operation, now span) []outcome {
 	}
 }
 
+// judged is by when a lease is taken for running.
+func judged(op *Operation, now span) span { return span{now.from - op.behind, now.to} }
+
 // contested: another asks for a claimed call.
 func (s state) contested(op *Operation, now span) (all []outcome) {
 	late, end := now.notBefore(s.lease)
 	if decides(op.Owner, s.owner) {
 		late, end = now, s.lease // its owner is gone, whatever its lease
-	} else if early, end := now.before(s.lease); !early.empty() && !end.empty() {
+	} else if early, end := judged(op, now).before(s.lease); !early.empty() && !end.empty() {
 		running := s
 		running.lease = end
 		all = append(all, outcome{next: running, verdict: dedupe.InFlight, now: early})
@@ -79,9 +82,9 @@ func (s state) contested(op *Operation, now span) (all []outcome) {
 		if !decides(op.Owner, s.owner) {
 			return append(all, s.lost(op, late, end, false))
 		}
-		// That the lease was running is judged between the call and the return too, but may be a
-		// little before the change that comes of it: see dedupe.Rows.Now.
-		if early, until := now.before(s.lease); !early.empty() && !until.empty() {
+		// That the lease was running may be judged a little before the change that comes of it: see
+		// dedupe.Rows.Now.
+		if early, until := judged(op, now).before(s.lease); !early.empty() && !until.empty() {
 			all = append(all, s.lost(op, now, span{}, true))
 		}
 		if late, end := now.notBefore(s.lease); !late.empty() && !end.empty() {
