@@ -67,13 +67,25 @@ node clients/node/scripts/build.mjs
 client=$work/client
 mkdir "$client"
 cp -R clients/node/bin clients/node/dist clients/node/proto clients/node/README.md LICENSE "$client/"
-NAMES=$names node -e '
-	const { scripts, devDependencies, ...published } = require("./clients/node/package.json")
-	const version = published.version
-	published.optionalDependencies = Object.fromEntries(process.env.NAMES.trim().split(" ").map((name) => [`@sidecall/${name}`, version]))
-	console.log(JSON.stringify(published, null, 2))
-' >"$client/package.json"
+# published DIRECTORY prints the package.json of one that needs the sidecar.
+published() {
+	NAMES=$names node -e '
+		const { scripts, devDependencies, ...published } = require(process.argv[1] + "/package.json")
+		const version = require("./clients/node/package.json").version
+		published.version = version
+		published.optionalDependencies = Object.fromEntries(process.env.NAMES.trim().split(" ").map((name) => [`@sidecall/${name}`, version]))
+		console.log(JSON.stringify(published, null, 2))
+	' "$top/clients/$1"
+}
+published node >"$client/package.json"
 pack "$client"
+
+# And what stands in for an MCP server, which needs nothing else.
+wrap=$work/wrap
+mkdir "$wrap"
+cp -R clients/wrap/bin clients/wrap/binary.cjs clients/wrap/README.md LICENSE "$wrap/"
+published wrap >"$wrap/package.json"
+pack "$wrap"
 
 # As a user gets it, in an empty directory.
 here=$(echo "$here" | cut -d ' ' -f 2)
@@ -99,7 +111,23 @@ if [ -f "$server" ]; then
 	mkdir agent
 	cp "$top/test/e2e/fresh/agent.mjs" "$top/test/e2e/fresh/sidecall.yaml" agent/
 	(cd agent && python3 -B "$top/test/e2e/fresh/check.py" "$server" node agent.mjs) || die "the agent with a function and an MCP server failed"
+	# In an empty home directory, as a client runs it.
+	mkdir "$work/home" "$work/data"
+	cd "$work/home"
+	npm install --silent $offline "$out/sidecall-wrap-$version.tgz" "$out/sidecall-$here-$version.tgz"
+	{
+		echo '{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{},"clientInfo":{"name":"try","version":"1"}}}'
+		echo '{"jsonrpc":"2.0","method":"notifications/initialized"}'
+		echo '{"jsonrpc":"2.0","id":2,"method":"tools/list"}'
+		for id in 3 4; do
+			echo '{"jsonrpc":"2.0","id":'$id',"method":"tools/call","params":{"name":"create_directory","arguments":{"path":"'"$work/data/made"'"},"_meta":{"claudecode/toolUseId":"toolu_1"}}}'
+		done
+	} | HOME=$work/home npx sidecall-wrap -- node "$server" "$work/data" >said || die "sidecall-wrap failed: $(cat said)"
+	for what in read_text_file read_output '"id":3,' '"id":4,'; do
+		grep -q "$what" said || die "sidecall-wrap does not say $what: $(cat said)"
+	done
+	[ -d "$work/data/made" ] || die "what was called through sidecall-wrap has not happened"
 else
 	say "no MCP server is installed here (make deps), so none is tried"
 fi
-say "ok: @sidecall/client and @sidecall/$here, the command, the first call, the types and the examples"
+say "ok: @sidecall/wrap, @sidecall/client and @sidecall/$here, the command, the first call, the types and the examples"

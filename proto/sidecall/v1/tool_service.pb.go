@@ -544,12 +544,12 @@ type McpRound struct {
 	// The capabilities of the client as JSON, as in MCP: what its server may ask it for. Empty:
 	// nothing.
 	CapabilitiesJson string `protobuf:"bytes,1,opt,name=capabilities_json,json=capabilitiesJson,proto3" json:"capabilities_json,omitempty"`
-	// Of a further round: what the client has answered, as JSON by the names of what was asked,
-	// and the state that the server gave.
+	// Of a further round: what the client has answered, as JSON by the names of what was asked.
 	InputResponsesJson string `protobuf:"bytes,2,opt,name=input_responses_json,json=inputResponsesJson,proto3" json:"input_responses_json,omitempty"`
-	RequestState       string `protobuf:"bytes,3,opt,name=request_state,json=requestState,proto3" json:"request_state,omitempty"`
-	unknownFields      protoimpl.UnknownFields
-	sizeCache          protoimpl.SizeCache
+	// Of a further round: the state that the server gave with its question.
+	RequestState  string `protobuf:"bytes,3,opt,name=request_state,json=requestState,proto3" json:"request_state,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *McpRound) Reset() {
