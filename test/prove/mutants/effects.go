@@ -51,7 +51,7 @@ func effects() []Mutant {
 		one("embedded: of an earlier call there is no result", layout, "s.Result = result", "s.Result = nil", embeddedEffects),
 		one("redisstore: who is free of an effect frees all of it", redisRows, "r.write('K', at, 0, r.kept(body))", "r.write('d', at, 0, nil)", redisEffects),
 		one("ticket.go: an effect under way is not waited for", "dedupe/request.go", "return v == InFlight || v == EffectInFlight", "return v == InFlight", effectWaits),
-		one("claim.go: a forgotten claim does not hold its effect again", claim, "return &Origin{c.record, c.effect, c.terms}", "return &Origin{Record: c.record, Terms: c.terms}", forgottenEffect),
+		one("claim.go: a forgotten claim does not hold its effect again", claim, "Origin{*record, req.EffectKey, req.Terms}", "Origin{Record: *record, Terms: req.Terms}", forgottenEffect),
 		short(one("call: a definite error keeps its effect", callEffect, "if end.state == dedupe.Done || c.effect() == tool.Keyed", "if false && end.state == dedupe.Done || c.effect() == tool.Keyed", failedEffect)),
 		one("call: an attempt before a definite error counts for nothing", callEffect, "if !end.harmless || c.run.earlierMayHaveRun(c.effect()) {", "if !end.harmless {", failedEffect),
 		one("call: a tool's own word is a proof", callEffect, "return effect == tool.NonIdempotent || f.route.Tool.Policy.FailsCleanly || failure.Status >= http.StatusBadRequest", "return true", failedEffect),

@@ -101,7 +101,7 @@ func layers() []Mutant {
 		one("dedupe: calls share an owner", dedupeFile,
 			"strconv.AppendUint(digits[:0], d.owners.Add(1), 36)", "strconv.AppendUint(digits[:0], 1, 36)", callHistories),
 		one("dedupe: an unknown outcome counts as not run", claim,
-			"if s.State == Unknown && c.record.Effect.Repeatable() {", "if s.State == Unknown {", callHistories),
+			"if s.State == Unknown && c.origin.Record.Effect.Repeatable() {", "if s.State == Unknown {", callHistories),
 		one("dedupe: an expired claim is taken over, seen by calls", stateMachine,
 			"case !r.Effect.Repeatable() || !req.Effect.Repeatable():", "case false:", callHistories),
 		one("dedupe: a forgotten claim is not written back", stateMachine, "	case r.State == Absent:\n		next = *claim\n", "	case false:\n		next = *claim\n", forgottenClaim),
@@ -121,7 +121,7 @@ func layers() []Mutant {
 		one("call: an effect ends with its caller", callRun,
 			"errand.attempt(atWork, n)", "errand.attempt(ctx, n)", leaving),
 		one("call: the settlement ends with its caller", callSettle,
-			"context.WithoutCancel(ctx), settleTimeout", "ctx, settleTimeout", settlement),
+			"	ctx = context.WithoutCancel(ctx)\n\tverdict", "	verdict", settlement),
 	}
 }
 

@@ -45,7 +45,7 @@ func redis() []Mutant {
 		one("step.lua: a step is done however early", stepLua, "local answer = now < from and {now}", "local answer = nil", doneIfTrue),
 		short(one("step.lua: something is written before anything is compared", stepLua, "local answer = now < from and {now}",
 			"local answer = now < from and {now}\nif #keys > count then redis.call('SET', keys[#keys], args[#args]) end\n", doneIfTrue)),
-		one("step.lua: a list may have any length", stepLua, "if redis.call('LLEN', key) ~= amount then", "if false then", stepDoes),
+		one("step.lua: a list may have any length", stepLua, "if redis.call('LLEN', key) ~= tonumber(amount) then", "if false then", stepDoes),
 		one("step.lua: a text that is changed is kept for ever", stepLua, "text, 'KEEPTTL')", "text)", stepDoes),
 		one("step.lua: nothing is deleted", stepLua, "    redis.call('DEL', key)\n", "", stepDoes),
 		one("step.lua: a list is kept for ever", stepLua, "what == 'e' then\n    redis.call('PEXPIRE', key, amount)\n", "what == 'e' then\n", stepDoes),
