@@ -109,7 +109,7 @@ test('results are as their types say: what is unset is a zero value, or null', a
   assert.deepEqual({ ...(await sidecall.executeTool({ toolUseId: '1', toolName: 't' }, { conversationId: 'c' })) }, {
     toolUseId: '', outcome: 'OUTCOME_UNSPECIFIED', content: '', isError: false, error: null, violations: [], recovery: null, replayed: false,
     items: [], truncation: null, budget: null, recorded: false, structuredContentJson: '', duration: null, blocks: [], notices: [],
-    resolution: null, structuredOutputRef: '', stop: false, loop: null, earlier: null, traceparent: '', hold: null, approval: null,
+    resolution: null, structuredOutputRef: '', stop: false, loop: null, earlier: null, traceparent: '', hold: null, approval: null, inputRequiredJson: '',
   })
   fake.result = () => ({ duration: { seconds: 1, nanos: 5 }, budget: { tokensUsed: 7 }, blocks: [{ data: Buffer.from('x') }], recovery: {} })
   const { duration, budget, blocks, recovery } = await sidecall.executeTool({ toolUseId: '1', toolName: 't' }, { conversationId: 'c' })

@@ -110,10 +110,10 @@ func words(element []byte) (all [][]byte) {
 
 // The plan of a step (internal/store/redisstore/step.lua): an instant, the number of rows that
 // it has read, and then what it writes, each with a letter, which is large where it has a
-// text, the number of a key and an amount.
+// text, the number of a key and an amount, in digits behind how many there are.
 const (
 	planHead  = 8 + 2
-	planWrite = 1 + 2 + 8
+	planWrite = 1 + 2 + 1 // without the digits
 )
 
 // stepWrites returns the first record among what a step writes; an Absent one when there
@@ -127,7 +127,7 @@ func stepWrites(call [][]byte) (key string, state dedupe.State) {
 		return "", dedupe.Absent
 	}
 	keys, plan, rest := call[3:3+n], call[3+n], call[3+n+1:]
-	if len(plan) < planHead || (len(plan)-planHead)%planWrite != 0 {
+	if len(plan) < planHead {
 		return "", dedupe.Absent
 	}
 	read := int(binary.BigEndian.Uint16(plan[8:]))
@@ -135,7 +135,10 @@ func stepWrites(call [][]byte) (key string, state dedupe.State) {
 		return "", dedupe.Absent
 	}
 	texts := rest[read:]
-	for at := planHead; at < len(plan); at += planWrite {
+	for at := planHead; at < len(plan); at += planWrite + int(plan[at+3]) {
+		if at+planWrite > len(plan) {
+			return "", dedupe.Absent
+		}
 		what, number := plan[at], int(binary.BigEndian.Uint16(plan[at+1:]))
 		if what >= 'a' {
 			continue // it has no text

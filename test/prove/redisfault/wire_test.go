@@ -35,7 +35,7 @@ func called(words ...string) string {
 func planned(read byte, writes ...string) string {
 	plan := strings.Repeat("\x00", planHead-1) + string([]byte{read})
 	for _, w := range writes {
-		plan += w[:1] + string([]byte{0, w[1] - '0'}) + strings.Repeat("\x00", planWrite-3)
+		plan += w[:1] + string([]byte{0, w[1] - '0'}) + "\x0210"
 	}
 	return plan
 }
