@@ -82,7 +82,9 @@ func (n *news) changes(t *testing.T, s *mcp.Server, round string) {
 	for what, change := range map[string]func(name string){
 		"tools": func(name string) { addTool(s, name) },
 		"prompts": func(name string) {
-			s.AddPrompt(&mcp.Prompt{Name: name}, func(context.Context, *mcp.GetPromptRequest) (*mcp.GetPromptResult, error) { return new(mcp.GetPromptResult), nil })
+			s.AddPrompt(&mcp.Prompt{Name: name}, func(context.Context, *mcp.GetPromptRequest) (*mcp.GetPromptResult, error) {
+				return new(mcp.GetPromptResult), nil
+			})
 		},
 		"resources": func(name string) { addResource(s, "test://"+name) },
 	} {
