@@ -56,7 +56,7 @@ wheel: ## Python wheels that carry the sidecar, in dist/, for each platform, PLA
 
 .PHONY: clean
 clean: ## Remove what was built or installed below this directory
-	rm -rf bin clients/node/node_modules test/e2e/node/node_modules test/e2e/.venv test/e2e/.venv-sqlite test/e2e/.venv-agents
+	rm -rf bin clients/node/node_modules test/e2e/node/node_modules test/e2e/conformance/node_modules test/e2e/.venv test/e2e/.venv-sqlite test/e2e/.venv-agents
 	rm -rf clients/node/dist* clients/node/src/generated
 	rm -rf clients/python/build clients/python/src/sidecall.egg-info
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -89,8 +89,13 @@ tools:
 // connect returns a client of a revision.
 func (s *shop) connect(t *testing.T, revision string, options *mcp.ClientOptions) *mcp.ClientSession {
 	t.Helper()
+	return s.connectTo(t, "/mcp", revision, options)
+}
+
+func (s *shop) connectTo(t *testing.T, path, revision string, options *mcp.ClientOptions) *mcp.ClientSession {
+	t.Helper()
 	client := mcp.NewClient(&mcp.Implementation{Name: "test", Version: "1"}, options)
-	session, err := client.Connect(t.Context(), &mcp.StreamableClientTransport{Endpoint: s.url + "/mcp"}, &mcp.ClientSessionOptions{ProtocolVersion: revision})
+	session, err := client.Connect(t.Context(), &mcp.StreamableClientTransport{Endpoint: s.url + path}, &mcp.ClientSessionOptions{ProtocolVersion: revision})
 	if err != nil {
 		t.Fatal(err)
 	}

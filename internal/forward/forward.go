@@ -18,8 +18,9 @@ const (
 	// maxPages bounds the pages of one list of one server, maxItems the items of all.
 	maxPages = 1000
 	maxItems = 10_000
-	// The errors of JSON-RPC: no such method, parameters that cannot be.
-	noMethod, badParams = -32601, -32602
+	// The errors of JSON-RPC: no such method, parameters that cannot be (in 2026-07-28 also no such
+	// resource), and no such resource in revisions before it.
+	noMethod, badParams, noResource = -32601, -32602, -32002
 )
 
 // server is an MCP server of which some tool may be called.
@@ -159,12 +160,27 @@ func (s Servers) first(ctx context.Context, method string, params json.RawMessag
 		if err == nil {
 			return result, nil
 		}
-		// One that does not know the method says less than one that does not know the thing.
-		if refusal, ok := errors.AsType[*backend.Refusal](err); !ok || refusal.Code != noMethod {
+		if tells(err) > tells(refused) {
 			refused = err
 		}
 	}
 	return nil, refused
+}
+
+// tells is how much an error says of what was asked for: a server that does not know the method says
+// less than one that does not know the thing, and that less than the one that has it.
+func tells(err error) int {
+	refusal, ok := errors.AsType[*backend.Refusal](err)
+	switch {
+	case !ok:
+		return 2 // it may have the thing, and does not answer
+	case refusal.Code == noMethod:
+		return 0
+	case refusal.Code == badParams, refusal.Code == noResource:
+		return 1
+	default:
+		return 3
+	}
 }
 
 // ask makes a request of one server. Its secrets are not in the answer.

@@ -12,6 +12,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net/http"
+	"strings"
 	"sync"
 	"time"
 
@@ -93,6 +94,7 @@ func (f *Front) serve(w http.ResponseWriter, req *http.Request) {
 		return
 	}
 	if req.Header.Get("Mcp-Protocol-Version") >= stateless20260728 {
+		nameEmpty(req.Header)
 		f.stateless.ServeHTTP(w, req)
 		return
 	}
@@ -102,6 +104,16 @@ func (f *Front) serve(w http.ResponseWriter, req *http.Request) {
 		return
 	}
 	f.stateful.ServeHTTP(w, req)
+}
+
+// nameEmpty writes the headers of arguments that are empty texts in their other form: the library
+// takes one that is there and empty for one that is missing.
+func nameEmpty(header http.Header) {
+	for name, values := range header {
+		if strings.HasPrefix(name, "Mcp-Param-") && len(values) == 1 && values[0] == "" {
+			header[name] = []string{"=?base64??="}
+		}
+	}
 }
 
 // Run serves one client on a transport, with the tools of a profile, until it leaves or ctx

@@ -2,7 +2,8 @@
 # Installs what the end-to-end tests talk to: the MCP servers that others wrote
 # (npm and PyPI), the gRPC clients for Node and Python, redis-server and a browser; and the
 # Node client's own dependencies, with which it is built, among them the agent
-# frameworks that it has adapters for.
+# frameworks that it has adapters for; and the conformance suite of MCP in
+# test/e2e/conformance, with the Node that it needs where that is to be had.
 # Running it again does nothing when nothing changed.
 #
 # The npm servers go to test/e2e/node/node_modules and the Python ones to two virtual
@@ -75,6 +76,7 @@ venv() {
 failed=
 npm_ci test/e2e/node & pids=$!
 npm_ci clients/node & pids="$pids $!"
+npm_ci test/e2e/conformance & pids="$pids $!"
 venv test/e2e/.venv test/e2e/python/requirements.txt & pids="$pids $!"
 venv test/e2e/.venv-sqlite test/e2e/python/requirements-sqlite.txt & pids="$pids $!"
 if python3 -c 'import sys; sys.exit(sys.version_info < (3, 11))'; then

@@ -57,6 +57,8 @@ var leastRuns = map[string]int{
 	"worker, agent or sidecar killed at every step, each with each store and language": 144,
 	"calls under way on a Cluster that loses a master [redis, wait_replicas: 1]":       6_000,
 	"calls under way on a Cluster that loses a replica [redis, wait_replicas: 1]":      6_000,
+	"MCP front 2025-11-25: streams cut in mid-call, calls sent again [embedded]":       1_000,
+	"MCP front 2026-07-28: streams cut in mid-call, calls sent again [embedded]":       1_000,
 	"mutants":       len(mutants.All()),
 	"fuzzed inputs": len(fuzz.Targets),
 

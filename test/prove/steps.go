@@ -98,6 +98,8 @@ var steps = []step{
 			"http/2: RST_STREAM of every code, GOAWAY at or above our stream, cut after the headers [embedded]",
 			"MCP streamable HTTP: answer lost, stream cut, session lost [embedded]",
 			"MCP stdio: server killed in the middle of a call [embedded]",
+			"MCP front 2025-11-25: streams cut in mid-call, calls sent again [embedded]",
+			"MCP front 2026-07-28: streams cut in mid-call, calls sent again [embedded]",
 			"go-redis: reply of a write lost [redis]",
 			"gRPC clients: connection lost with the answer [embedded]",
 			"handshake longer than the lease, settled as not run, sent again: http/1.1 [redis]",

@@ -52,30 +52,47 @@ func (b *Backend) Listen(hear func(method string, params json.RawMessage)) (stop
 	}
 }
 
-// noted keeps what the server is to tell of, for its next session.
-func (l *listeners) noted(method string, params json.RawMessage) error {
-	var of struct {
-		URI string `json:"uri"`
-	}
-	if err := json.Unmarshal(params, &of); err != nil {
+// subscribes keeps what the server is to tell of, for its next session.
+func (l *listeners) subscribes(params json.RawMessage) error {
+	uri, err := uriOf(params)
+	if err != nil {
 		return err
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	switch count := l.subscribed[of.URI]; {
-	case method == methodUnsubscribe && count <= 1:
-		delete(l.subscribed, of.URI)
-	case method == methodUnsubscribe:
-		l.subscribed[of.URI] = count - 1
-	case count == 0 && len(l.subscribed) == maxSubscribed:
+	if l.subscribed[uri] == 0 && len(l.subscribed) == maxSubscribed {
 		return errors.New("too many resources are subscribed to")
-	default:
-		if l.subscribed == nil {
-			l.subscribed = make(map[string]int)
-		}
-		l.subscribed[of.URI] = count + 1
 	}
+	if l.subscribed == nil {
+		l.subscribed = make(map[string]int)
+	}
+	l.subscribed[uri]++
 	return nil
+}
+
+// unsubscribes reports whether nobody else wants to hear of a resource: the server has one
+// subscription for all.
+func (l *listeners) unsubscribes(params json.RawMessage) (last bool, err error) {
+	uri, err := uriOf(params)
+	if err != nil {
+		return false, err
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.subscribed[uri] > 1 {
+		l.subscribed[uri]--
+		return false, nil
+	}
+	delete(l.subscribed, uri)
+	return true, nil
+}
+
+func uriOf(params json.RawMessage) (string, error) {
+	var of struct {
+		URI string `json:"uri"`
+	}
+	err := json.Unmarshal(params, &of)
+	return of.URI, err
 }
 
 // wanted are the resources that are subscribed to.

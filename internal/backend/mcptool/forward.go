@@ -24,6 +24,9 @@ var forwarded = map[string]func(ctx context.Context, s *session, params json.Raw
 	methodUnsubscribe:          sends(withoutResult((*mcp.ClientSession).Unsubscribe)),
 }
 
+// nothing is a result that says nothing.
+var nothing = json.RawMessage(`{}`)
+
 func withoutResult[P any](method func(*mcp.ClientSession, context.Context, P) error) func(*mcp.ClientSession, context.Context, P) (struct{}, error) {
 	return func(s *mcp.ClientSession, ctx context.Context, params P) (struct{}, error) {
 		return struct{}{}, method(s, ctx, params)
@@ -55,6 +58,11 @@ func (b *Backend) Forward(ctx context.Context, method string, params json.RawMes
 	if !known {
 		return nil, &backend.Refusal{Code: -32601, Message: fmt.Sprintf("%q is not handed on", method)}
 	}
+	if method == methodUnsubscribe {
+		if last, err := b.listening.unsubscribes(params); err != nil || !last {
+			return nothing, err
+		}
+	}
 	s, failure := b.acquire(ctx)
 	if failure != nil {
 		return nil, failure.Err
@@ -66,10 +74,10 @@ func (b *Backend) Forward(ctx context.Context, method string, params json.RawMes
 	c := &capture{room: room}
 	err := send(c.in(ctx), s, params)
 	switch a := s.done(c); {
+	case method == methodSubscribe && (a.outcome == unanswered && err == nil || a.outcome == resulted):
+		return nothing, b.listening.subscribes(params)
 	case a.outcome == unanswered && err == nil: // the SDK has it from elsewhere
-		return json.RawMessage(`{}`), b.listening.noted(method, params)
-	case a.outcome == resulted && (method == methodSubscribe || method == methodUnsubscribe):
-		return a.result, b.listening.noted(method, params)
+		return nothing, nil
 	case a.outcome == resulted:
 		return a.result, nil
 	case a.outcome == refused:

@@ -46,6 +46,9 @@ func (b *Backend) open(ctx context.Context) (*session, []backend.Discovered, err
 			s.relisted()
 			notify(s.changed)
 		},
+		// The inbox hears of these before the SDK, which asks only for what it has a function for.
+		PromptListChangedHandler:   func(context.Context, *mcp.PromptListChangedRequest) {},
+		ResourceListChangedHandler: func(context.Context, *mcp.ResourceListChangedRequest) {},
 	}
 	client := mcp.NewClient(&mcp.Implementation{Name: "sidecall", Version: b.cfg.Version}, options)
 	if len(b.cfg.HandsOn) > 0 {

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"path"
 	"path/filepath"
 	"sync"
 	"syscall"
@@ -81,7 +82,7 @@ func ReleaseBinary(tb testing.TB) string {
 	return release.get(tb)
 }
 
-// tools are the builds of Tool, by name.
+// tools are the builds of Tool, by name, and of Program, by package.
 var tools sync.Map
 
 // Tool builds the program of the module tools/NAME, which has go.mod and lock file of
@@ -90,6 +91,14 @@ func Tool(tb testing.TB, name string) string {
 	tb.Helper()
 	tool, _ := tools.LoadOrStore(name, &build{name: name, dir: filepath.Join("tools", name), pkg: "."})
 	return tool.(*build).get(tb)
+}
+
+// Program builds a program of a module that go.mod has, by the path of its package, once per test
+// process, and returns its path.
+func Program(tb testing.TB, pkg string) string {
+	tb.Helper()
+	program, _ := tools.LoadOrStore(pkg, &build{name: path.Base(pkg), pkg: pkg})
+	return program.(*build).get(tb)
 }
 
 func (build *build) get(tb testing.TB) string {
@@ -103,7 +112,7 @@ func (build *build) get(tb testing.TB) string {
 
 // make builds into a directory that stays: the next process finds the binary up
 // to date, and none leaves one behind. One process builds at a time.
-func (build *build) make() (path string, err error) {
+func (build *build) make() (at string, err error) {
 	dir := filepath.Join(Root(), "bin", "e2e")
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return "", err
@@ -116,14 +125,14 @@ func (build *build) make() (path string, err error) {
 	if err := syscall.Flock(int(lock.Fd()), syscall.LOCK_EX); err != nil {
 		return "", fmt.Errorf("lock %s: %w", lock.Name(), err)
 	}
-	path = filepath.Join(dir, build.name)
+	at = filepath.Join(dir, build.name)
 	args := append([]string{"build"}, build.flags...)
-	cmd := exec.CommandContext(context.Background(), Go(), append(args, "-o", path, cmp.Or(build.pkg, "./cmd/sidecall"))...)
+	cmd := exec.CommandContext(context.Background(), Go(), append(args, "-o", at, cmp.Or(build.pkg, "./cmd/sidecall"))...)
 	cmd.Dir = filepath.Join(Root(), build.dir)
 	if out, err := cmd.CombinedOutput(); err != nil {
 		return "", fmt.Errorf("go build: %w\n%s", err, out)
 	}
-	return path, nil
+	return at, nil
 }
 
 // Root is the directory of the module.
