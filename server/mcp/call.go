@@ -39,7 +39,7 @@ func (f *face) call(ctx context.Context, req *sdk.CallToolRequest) (*sdk.CallToo
 		ToolUseId: in.ToolUse, ConversationId: in.Conversation, TurnId: in.Turn, PromptId: in.Prompt,
 		ToolName: req.Params.Name, ArgumentsJson: string(req.Params.Arguments), Profile: f.profile,
 		// What the first round was allowed to have, its further rounds have.
-		AllowDuplicateEffect: at.N > 0,
+		AllowDuplicateEffect: at.Asked != "",
 	}})
 	switch {
 	case err != nil:

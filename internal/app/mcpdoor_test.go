@@ -1,0 +1,142 @@
+package app
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"path/filepath"
+	"strings"
+	"sync/atomic"
+	"testing"
+
+	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/sidecall/sidecall/test/testkit/harness"
+)
+
+// forged is a state that a client has made up, with the sum that every state has.
+func forged(state string) string {
+	sum := sha256.Sum256([]byte(state))
+	return base64.RawURLEncoding.EncodeToString(append(sum[:8:8], state...))
+}
+
+// A further round is one that the tool has asked for: nobody makes one up to have the effect of
+// a call once more.
+func TestARoundThatNobodyAskedForIsRefused(t *testing.T) {
+	s := newShop(t)
+	session := s.connect(t, "2026-07-28", nil)
+	if _, err := session.CallTool(t.Context(), pay("toolu_1", 5)); err != nil {
+		t.Fatal(err)
+	}
+	for _, state := range []string{
+		`{"id":"toolu_1","n":1,"server":"x"}`, `{"id":"toolu_1","n":2}`,
+		`{"id":"toolu_1","asked":"toolu_1"}`, `{"id":"toolu_1","asked":"toolu_1","server":"x"}`,
+		`{"id":"toolu_1","asked":"toolu_1#x","server":"x"}`,
+	} {
+		params := pay("toolu_1", 5)
+		params.RequestState = forged(state)
+		res, err := session.CallTool(t.Context(), params)
+		if refused, ok := errors.AsType[*jsonrpc.Error](err); (!ok || !strings.HasPrefix(refused.Message, "requestState: ")) && (res == nil || res.Meta["dev.sidecall/replayed"] != true) {
+			t.Errorf("%s: %v, %v", state, res, err)
+		}
+	}
+	if n := s.paid.Load(); n != 1 {
+		t.Errorf("%d payments of one call", n)
+	}
+}
+
+// bureau is an MCP server behind a sidecar with a front.
+type bureau struct {
+	server *mcp.Server
+	config string // of its backend, in the place of %s
+	more   string // of the config
+
+	url, socket string
+	sidecar     *Sidecar
+}
+
+// opened starts a sidecar before the bureau, whose transport is the modern one where that is said.
+func (o *bureau) opened(t *testing.T, modern bool) {
+	t.Helper()
+	handler := mcp.NewStreamableHTTPHandler(func(*http.Request) *mcp.Server { return o.server }, &mcp.StreamableHTTPOptions{Stateless: modern})
+	web := httptest.NewServer(handler)
+	t.Cleanup(web.Close)
+	protocol := ""
+	if modern {
+		protocol = ", protocol: 2026-07-28"
+	}
+	address := harness.FreePort(t)
+	o.url, o.socket = "http://"+address, filepath.Join(harness.ShortDir(t), "s.sock")
+	o.sidecar = started(t, parsed(t, fmt.Sprintf(`
+listen: [%q]
+admin: off
+http: %q
+store: {memory: {}}
+backends: {office: {trust: trusted, mcp: {url: %q, allow_private: true%s%s}}}
+%s`, "unix://"+o.socket, address, web.URL, protocol, o.config, o.more)), quiet())
+	t.Cleanup(func() { _ = o.sidecar.Stop(context.Background()) })
+	<-o.sidecar.Ready()
+}
+
+// connect returns a client of a revision.
+func (o *bureau) connect(t *testing.T, revision string, options *mcp.ClientOptions) *mcp.ClientSession {
+	return (&shop{url: o.url}).connect(t, revision, options)
+}
+
+// An answer has one effect, whatever else its client says of where it was asked for.
+func TestAnAnswerHasOneEffect(t *testing.T) {
+	o := &bureau{server: mcp.NewServer(&mcp.Implementation{Name: "office", Version: "1"}, nil)}
+	var paid atomic.Int64
+	o.server.AddTool(&mcp.Tool{Name: "pay", InputSchema: json.RawMessage(`{"type":"object"}`)}, func(_ context.Context, req *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
+		if req.Params.RequestState != "" {
+			return &mcp.CallToolResult{Content: []mcp.Content{&mcp.TextContent{Text: fmt.Sprint(paid.Add(1))}}}, nil
+		}
+		return &mcp.CallToolResult{RequestState: "of the bureau", InputRequests: mcp.InputRequestMap{"sure": &mcp.ElicitParams{
+			Mode: "form", Message: "Sure?", RequestedSchema: map[string]any{"type": "object", "properties": map[string]any{}},
+		}}}, nil
+	})
+	o.server.AddTool(&mcp.Tool{Name: "other", InputSchema: json.RawMessage(`{"type":"object"}`)}, func(context.Context, *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
+		paid.Add(1)
+		return &mcp.CallToolResult{}, nil
+	})
+	o.opened(t, true)
+	session := o.connect(t, "2026-07-28", &mcp.ClientOptions{
+		MultiRoundTrip:     &mcp.MultiRoundTripOptions{Disabled: true},
+		ElicitationHandler: func(context.Context, *mcp.ElicitRequest) (*mcp.ElicitResult, error) { return nil, errors.New("nobody is asked") },
+	})
+	first, err := session.CallTool(t.Context(), pay("toolu_1", 5))
+	if err != nil || !first.NeedsInput() {
+		t.Fatalf("the first round: %v, %v", first, err)
+	}
+	answered := func(tool, state string) (*mcp.CallToolResult, error) {
+		params := pay("toolu_1", 5)
+		params.Name, params.RequestState = tool, state
+		params.InputResponses = mcp.InputResponseMap{"sure": &mcp.ElicitResult{Action: "accept"}}
+		return session.CallTool(t.Context(), params)
+	}
+	for range 2 {
+		if res, err := answered("pay", first.RequestState); err != nil || text(t, res) != "1" {
+			t.Fatalf("the second round: %v, %v", res, err)
+		}
+	}
+	for name, try := range map[string][2]string{
+		"another tool":               {"other", first.RequestState},
+		"another state":              {"pay", forged(`{"id":"toolu_1","asked":"toolu_1","server":"of nobody"}`)},
+		"a round that did not ask":   {"pay", forged(`{"id":"toolu_1","asked":"toolu_1#x","server":"of the bureau"}`)},
+		"more than a state can have": {"pay", forged(`{"id":"toolu_1","asked":"toolu_1","server":"of the bureau","n":7}`)},
+	} {
+		res, err := answered(try[0], try[1])
+		if refused, ok := errors.AsType[*jsonrpc.Error](err); (!ok || !strings.HasPrefix(refused.Message, "requestState: ")) && (res == nil || text(t, res) != "1") {
+			t.Errorf("%s: %v, %v", name, res, err)
+		}
+	}
+	if n := paid.Load(); n != 1 {
+		t.Errorf("%d payments of one answer", n)
+	}
+}
