@@ -140,3 +140,60 @@ func TestAnAnswerHasOneEffect(t *testing.T) {
 		t.Errorf("%d payments of one answer", n)
 	}
 }
+
+// What a server says of a call while it runs holds no more of the config's secrets than its result.
+func TestWhatIsHeardOfACallHoldsNoSecrets(t *testing.T) {
+	const secret = "s3cr3t-of-the-operator"
+	o := &bureau{server: mcp.NewServer(&mcp.Implementation{Name: "bureau", Version: "1"}, &mcp.ServerOptions{Capabilities: &mcp.ServerCapabilities{Logging: new(mcp.LoggingCapabilities)}})} //nolint:staticcheck // it works as long as clients have it
+	o.config, o.more = ", headers: {X-Token: "+secret+"}, hands_on: [elicitation, logging]", ""
+	o.server.AddTool(&mcp.Tool{Name: "pay", InputSchema: json.RawMessage(`{"type":"object"}`)}, func(ctx context.Context, req *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
+		token := req.Extra.Header.Get("X-Token")
+		_ = req.Session.Log(ctx, &mcp.LoggingMessageParams{Level: "info", Data: "with " + token}) //nolint:staticcheck // likewise
+		_ = req.Session.NotifyProgress(ctx, &mcp.ProgressNotificationParams{ProgressToken: req.Params.GetProgressToken(), Message: "with " + token, Progress: 1})
+		_, _ = req.Session.Elicit(ctx, &mcp.ElicitParams{Mode: "form", Message: "with " + token, RequestedSchema: map[string]any{"type": "object", "properties": map[string]any{}}})
+		return &mcp.CallToolResult{Content: []mcp.Content{&mcp.TextContent{Text: "with " + token}}}, nil
+	})
+	o.opened(t, false)
+	heard := make(chan string, 10)
+	session := o.connect(t, "2025-11-25", &mcp.ClientOptions{
+		LoggingMessageHandler:       func(_ context.Context, req *mcp.LoggingMessageRequest) { heard <- fmt.Sprint("log: ", req.Params.Data) }, //nolint:staticcheck // likewise
+		ProgressNotificationHandler: func(_ context.Context, req *mcp.ProgressNotificationClientRequest) { heard <- "progress: " + req.Params.Message },
+		ElicitationHandler: func(_ context.Context, req *mcp.ElicitRequest) (*mcp.ElicitResult, error) {
+			heard <- "question: " + req.Params.Message
+			return &mcp.ElicitResult{Action: "accept"}, nil
+		},
+	})
+	params := pay("toolu_1", 5)
+	params.SetProgressToken("p")
+	res, err := session.CallTool(t.Context(), params)
+	if err != nil || strings.Contains(text(t, res), secret) {
+		t.Fatalf("%v, %v", res, err)
+	}
+	for range 3 {
+		if said := <-heard; strings.Contains(said, secret) || !strings.Contains(said, "with ") {
+			t.Errorf("a client heard %q", said)
+		}
+	}
+}
+
+// Nor does what it asks for before it goes on.
+func TestAQuestionHoldsNoSecrets(t *testing.T) {
+	const secret = "s3cr3t-of-the-operator"
+	o := &bureau{server: mcp.NewServer(&mcp.Implementation{Name: "bureau", Version: "1"}, nil), config: ", headers: {X-Token: " + secret + "}"}
+	o.server.AddTool(&mcp.Tool{Name: "pay", InputSchema: json.RawMessage(`{"type":"object"}`)}, func(_ context.Context, req *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
+		return &mcp.CallToolResult{RequestState: "s", InputRequests: mcp.InputRequestMap{"sure": &mcp.ElicitParams{
+			Mode: "form", Message: "with " + req.Extra.Header.Get("X-Token"), RequestedSchema: map[string]any{"type": "object", "properties": map[string]any{}},
+		}}}, nil
+	})
+	o.opened(t, true)
+	res, err := o.connect(t, "2026-07-28", &mcp.ClientOptions{
+		MultiRoundTrip:     &mcp.MultiRoundTripOptions{Disabled: true},
+		ElicitationHandler: func(context.Context, *mcp.ElicitRequest) (*mcp.ElicitResult, error) { return nil, errors.New("nobody is asked") },
+	}).CallTool(t.Context(), pay("toolu_1", 5))
+	if err != nil || !res.NeedsInput() {
+		t.Fatalf("%v, %v", res, err)
+	}
+	if asked, ok := res.InputRequests["sure"].(*mcp.ElicitParams); !ok || strings.Contains(asked.Message, secret) || !strings.Contains(asked.Message, "with ") {
+		t.Errorf("a client is asked %v", res.InputRequests["sure"])
+	}
+}
