@@ -65,16 +65,13 @@ type GRPC struct {
 	logger   *slog.Logger
 	options  GRPCOptions
 	readers  chan struct{}
-	asked    *questionsAsked
-	// following has a place for each who follows an MCP server.
-	following chan struct{}
 }
 
 // NewGRPC returns what makes the gRPC servers of a sidecar.
 func NewGRPC(executor *call.Executor, drain *Drain, logger *slog.Logger, options GRPCOptions) *GRPC {
 	g := &GRPC{
 		Health: health.NewServer(), executor: executor, drain: drain, logger: logger, options: options,
-		readers: make(chan struct{}, output.MaxReaders), asked: newAsked(), following: make(chan struct{}, maxFollowing),
+		readers: make(chan struct{}, output.MaxReaders),
 	}
 	g.Health.SetServingStatus(sidecallv1.ToolService_ServiceDesc.ServiceName, healthpb.HealthCheckResponse_NOT_SERVING)
 	return g
@@ -91,9 +88,10 @@ func (g *GRPC) agents(in *intake, offered []string) *grpc.Server {
 		options = append(options, grpc.ChainUnaryInterceptor(ofTenant(name)))
 	}
 	server := g.server(in, append(options, g.streamed(in, tenantOf(offered)))...)
-	server.RegisterService(in.methods(&sidecallv1.ToolService_ServiceDesc), &Service{Executor: g.executor, Offered: offered, bytes: in.bytes, mostArguments: in.most, readers: g.readers, loads: in.loads, asked: g.asked})
+	asked := newAsked()
+	server.RegisterService(in.methods(&sidecallv1.ToolService_ServiceDesc), &Service{Executor: g.executor, Offered: offered, bytes: in.bytes, mostArguments: in.most, readers: g.readers, loads: in.loads, asked: asked})
 	server.RegisterService(in.methods(&sidecallv1.ConversationService_ServiceDesc), &Conversations{Executor: g.executor, Book: g.options.Book, Offered: offered})
-	server.RegisterService(in.methods(&sidecallv1.McpService_ServiceDesc), &MCP{Executor: g.executor, Offered: offered, bytes: in.bytes, asked: g.asked, following: g.following})
+	server.RegisterService(in.methods(&sidecallv1.McpService_ServiceDesc), &MCP{Executor: g.executor, Offered: offered, bytes: in.bytes, asked: asked, following: in.following})
 	g.forWorkers(server, in, offered)
 	return described(server, in, g.Health)
 }

@@ -107,8 +107,10 @@ func TestAnAnswerHasOneEffect(t *testing.T) {
 	})
 	o.opened(t, true)
 	session := o.connect(t, "2026-07-28", &mcp.ClientOptions{
-		MultiRoundTrip:     &mcp.MultiRoundTripOptions{Disabled: true},
-		ElicitationHandler: func(context.Context, *mcp.ElicitRequest) (*mcp.ElicitResult, error) { return nil, errors.New("nobody is asked") },
+		MultiRoundTrip: &mcp.MultiRoundTripOptions{Disabled: true},
+		ElicitationHandler: func(context.Context, *mcp.ElicitRequest) (*mcp.ElicitResult, error) {
+			return nil, errors.New("nobody is asked")
+		},
 	})
 	first, err := session.CallTool(t.Context(), pay("toolu_1", 5))
 	if err != nil || !first.NeedsInput() {
@@ -156,8 +158,10 @@ func TestWhatIsHeardOfACallHoldsNoSecrets(t *testing.T) {
 	o.opened(t, false)
 	heard := make(chan string, 10)
 	session := o.connect(t, "2025-11-25", &mcp.ClientOptions{
-		LoggingMessageHandler:       func(_ context.Context, req *mcp.LoggingMessageRequest) { heard <- fmt.Sprint("log: ", req.Params.Data) }, //nolint:staticcheck // likewise
-		ProgressNotificationHandler: func(_ context.Context, req *mcp.ProgressNotificationClientRequest) { heard <- "progress: " + req.Params.Message },
+		LoggingMessageHandler: func(_ context.Context, req *mcp.LoggingMessageRequest) { heard <- fmt.Sprint("log: ", req.Params.Data) }, //nolint:staticcheck // likewise
+		ProgressNotificationHandler: func(_ context.Context, req *mcp.ProgressNotificationClientRequest) {
+			heard <- "progress: " + req.Params.Message
+		},
 		ElicitationHandler: func(_ context.Context, req *mcp.ElicitRequest) (*mcp.ElicitResult, error) {
 			heard <- "question: " + req.Params.Message
 			return &mcp.ElicitResult{Action: "accept"}, nil
@@ -187,8 +191,10 @@ func TestAQuestionHoldsNoSecrets(t *testing.T) {
 	})
 	o.opened(t, true)
 	res, err := o.connect(t, "2026-07-28", &mcp.ClientOptions{
-		MultiRoundTrip:     &mcp.MultiRoundTripOptions{Disabled: true},
-		ElicitationHandler: func(context.Context, *mcp.ElicitRequest) (*mcp.ElicitResult, error) { return nil, errors.New("nobody is asked") },
+		MultiRoundTrip: &mcp.MultiRoundTripOptions{Disabled: true},
+		ElicitationHandler: func(context.Context, *mcp.ElicitRequest) (*mcp.ElicitResult, error) {
+			return nil, errors.New("nobody is asked")
+		},
 	}).CallTool(t.Context(), pay("toolu_1", 5))
 	if err != nil || !res.NeedsInput() {
 		t.Fatalf("%v, %v", res, err)
