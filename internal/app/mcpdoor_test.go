@@ -1,12 +1,15 @@
 package app
 
 import (
+	"bufio"
 	"context"
 	"crypto/sha256"
 	"encoding/base64"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"path/filepath"
@@ -201,5 +204,68 @@ func TestAQuestionHoldsNoSecrets(t *testing.T) {
 	}
 	if asked, ok := res.InputRequests["sure"].(*mcp.ElicitParams); !ok || strings.Contains(asked.Message, secret) || !strings.Contains(asked.Message, "with ") {
 		t.Errorf("a client is asked %v", res.InputRequests["sure"])
+	}
+}
+
+// bodies are requests as they are on the wire.
+func posted(t *testing.T, url, body string, header ...string) (code int, said string) {
+	t.Helper()
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, url, strings.NewReader(body))
+	if err != nil {
+		t.Fatal(err)
+	}
+	req.Header.Set("Content-Type", "application/json")
+	req.Header.Set("Accept", "application/json, text/event-stream")
+	for i := 0; i < len(header); i += 2 {
+		req.Header.Set(header[i], header[i+1])
+	}
+	res, err := http.DefaultClient.Do(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = res.Body.Close() }()
+	whole, _ := io.ReadAll(io.LimitReader(res.Body, 2000))
+	return res.StatusCode, string(whole)
+}
+
+func TestABatchIsNotTaken(t *testing.T) {
+	s := newShop(t)
+	one := `{"jsonrpc":"2.0","id":%d,"method":"tools/call","params":{"name":"pay","arguments":{"cents":5}}}`
+	var calls []string
+	for i := range 1000 {
+		calls = append(calls, fmt.Sprintf(one, i))
+	}
+	if code, said := posted(t, s.url+"/mcp", " ["+strings.Join(calls, ",")+"]"); code != http.StatusBadRequest || !strings.Contains(said, "a batch is not taken") {
+		t.Errorf("%d %s", code, said)
+	}
+	if n := s.paid.Load(); n != 0 {
+		t.Errorf("%d payments", n)
+	}
+}
+
+// Requests that were begun and do not come had all the room there is, for ten seconds each.
+func TestWhatDoesNotArriveKeepsNobodyOut(t *testing.T) {
+	s := newShop(t)
+	s.stall(t, 100)
+	if _, err := s.connect(t, "2026-07-28", nil).CallTool(t.Context(), pay("toolu_1", 5)); err != nil {
+		t.Error(err)
+	}
+}
+
+// stall begins requests of a length that nobody knows.
+func (s *shop) stall(t *testing.T, many int) {
+	t.Helper()
+	for range many {
+		conn, err := net.Dial("tcp", strings.TrimPrefix(s.url, "http://"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = conn.Close() })
+		if _, err := io.WriteString(conn, "POST /mcp HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nExpect: 100-continue\r\nTransfer-Encoding: chunked\r\n\r\n"); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := bufio.NewReader(conn).ReadString('\n'); err != nil { // which says that it is read
+			t.Fatal(err)
+		}
 	}
 }

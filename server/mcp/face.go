@@ -2,10 +2,13 @@ package mcp
 
 import (
 	"context"
+	"crypto/rand"
 	"encoding/json"
 	"fmt"
+	"runtime/debug"
 	"sync"
 
+	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 	"google.golang.org/protobuf/proto"
 
@@ -73,7 +76,8 @@ func (f *face) sessions() (n int) {
 // receive sees to it that a client sees the tools that there are, and answers for those that
 // there are not.
 func (f *face) receive(next sdk.MethodHandler) sdk.MethodHandler {
-	return func(ctx context.Context, method string, req sdk.Request) (sdk.Result, error) {
+	return func(ctx context.Context, method string, req sdk.Request) (_ sdk.Result, err error) {
+		defer f.recovered(method, &err)
 		if result := forwarded[method]; result != nil && f.servers {
 			return f.forward(ctx, method, req, result())
 		}
@@ -96,6 +100,15 @@ func (f *face) receive(next sdk.MethodHandler) sdk.MethodHandler {
 			}
 		}
 		return next(ctx, method, req)
+	}
+}
+
+// recovered keeps a bug in one request from ending the process: the library has no net.
+func (f *face) recovered(method string, err *error) {
+	if p := recover(); p != nil {
+		id := "err_" + rand.Text()[:12]
+		f.options.Log.Error("panic", "id", id, "method", method, "panic", fmt.Sprint(p), "stack", string(debug.Stack()))
+		*err = &jsonrpc.Error{Code: jsonrpc.CodeInternalError, Message: "the sidecar failed on this request; the operator finds it in the log as " + id}
 	}
 }
 
