@@ -269,3 +269,38 @@ func (s *shop) stall(t *testing.T, many int) {
 		}
 	}
 }
+
+// A call that is under way when a sidecar is stopped ends, and its answer reaches its client.
+func TestAStopLosesNoAnswerOverMCP(t *testing.T) {
+	inEachRevision(t, func(t *testing.T, revision string) {
+		for range 3 {
+			s := newShop(t)
+			hold := make(chan struct{})
+			s.slow.Store(&hold)
+			session := s.connect(t, revision, &mcp.ClientOptions{ToolListChangedHandler: func(context.Context, *mcp.ToolListChangedRequest) {}})
+			ended := make(chan error, 8)
+			for i := range cap(ended) {
+				go func() {
+					res, err := session.CallTool(t.Context(), pay(fmt.Sprint("toolu_", i), 5))
+					if err == nil && res.IsError {
+						err = errors.New(text(t, res))
+					}
+					ended <- err
+				}()
+			}
+			harness.WaitFor(t, "the payments", func() bool { return s.paid.Load() == int64(cap(ended)) })
+			stopped := make(chan error, 1)
+			go func() { stopped <- s.stop() }()
+			harness.WaitFor(t, "the drain", s.sidecar.parts.drain.Draining)
+			close(hold)
+			for range cap(ended) {
+				if err := <-ended; err != nil {
+					t.Errorf("a call under way: %v", err)
+				}
+			}
+			if err := <-stopped; err != nil {
+				t.Error(err)
+			}
+		}
+	})
+}

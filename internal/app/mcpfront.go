@@ -64,8 +64,9 @@ func (f *mcpFront) stop(ctx context.Context) error {
 	if f == nil {
 		return nil
 	}
-	f.front.Close() // whoever only listens would hold the server
+	f.front.Leave()
 	err := f.server.Shutdown(ctx)
+	f.front.Close()
 	if err != nil {
 		err = f.server.Close()
 	}

@@ -111,6 +111,12 @@ func (f *Front) serve(w http.ResponseWriter, req *http.Request) {
 		http.Error(w, err.Error(), httpStatus(err))
 		return
 	}
+	if req.Method == http.MethodGet || req.Header.Get("Mcp-Method") == "subscriptions/listen" {
+		ctx, cancel := context.WithCancel(req.Context())
+		defer cancel()
+		defer context.AfterFunc(f.life, cancel)()
+		req = req.WithContext(ctx)
+	}
 	if req.Header.Get("Mcp-Protocol-Version") >= stateless20260728 {
 		f.stateless.ServeHTTP(w, req)
 		return
@@ -136,9 +142,12 @@ func (f *Front) Run(ctx context.Context, transport sdk.Transport, profile string
 	return nil
 }
 
+// Leave ends what only listens, which would hold up who waits for requests to end.
+func (f *Front) Leave() { f.end() }
+
 // Close ends all sessions, and what the front does by itself.
 func (f *Front) Close() {
-	f.end()
+	f.Leave()
 	f.following.Wait()
 	for _, face := range f.all() {
 		for session := range face.server.Sessions() {
