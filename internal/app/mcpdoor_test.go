@@ -14,6 +14,7 @@ import (
 	"net/http/httptest"
 	"path/filepath"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 
@@ -303,4 +304,82 @@ func TestAStopLosesNoAnswerOverMCP(t *testing.T) {
 			}
 		}
 	})
+}
+
+// Whoever subscribes and goes away, in whatever way, leaves nothing behind: after a thousand of
+// them nobody could subscribe any more. And nobody ends the subscription of another.
+func TestSubscriptionsEndWithTheirClients(t *testing.T) {
+	var subscribed sync.Map
+	o := &bureau{}
+	var count atomic.Int64
+	o.server = mcp.NewServer(&mcp.Implementation{Name: "bureau", Version: "1"}, &mcp.ServerOptions{
+		SubscribeHandler: func(_ context.Context, req *mcp.SubscribeRequest) error {
+			subscribed.Store(req.Params.URI, true)
+			count.Add(1)
+			return nil
+		},
+		UnsubscribeHandler: func(_ context.Context, req *mcp.UnsubscribeRequest) error {
+			subscribed.Delete(req.Params.URI)
+			return nil
+		},
+	})
+	o.server.AddTool(&mcp.Tool{Name: "act", InputSchema: json.RawMessage(`{"type":"object"}`)}, func(context.Context, *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
+		return &mcp.CallToolResult{}, nil
+	})
+	o.server.AddResource(&mcp.Resource{URI: "file:///a", Name: "a"}, nil)
+	o.opened(t, false)
+	none := func(uri string) func() bool {
+		return func() bool { _, there := subscribed.Load(uri); return !there }
+	}
+	for i := range 3 {
+		uri := fmt.Sprint("file:///", i)
+		session := o.connect(t, "2025-11-25", nil)
+		if err := session.Subscribe(t.Context(), &mcp.SubscribeParams{URI: uri}); err != nil {
+			t.Fatal(err)
+		}
+		if err := o.connect(t, "2025-11-25", nil).Unsubscribe(t.Context(), &mcp.UnsubscribeParams{URI: uri}); err != nil {
+			t.Fatal(err)
+		}
+		if none(uri)() {
+			t.Error("another client has ended it")
+		}
+		if err := session.Close(); err != nil {
+			t.Error(err)
+		}
+		harness.WaitFor(t, "it to be given up", none(uri))
+	}
+	ctx, leave := context.WithCancel(t.Context())
+	listening := make(chan struct{})
+	go func() {
+		defer close(listening)
+		req, _ := http.NewRequestWithContext(ctx, http.MethodPost, o.url+"/mcp", strings.NewReader(`{"jsonrpc":"2.0","id":1,"method":"subscriptions/listen","params":{"notifications":{"resourceSubscriptions":["file:///l"]},"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientInfo":{"name":"x","version":"1"},"io.modelcontextprotocol/clientCapabilities":{}}}}`))
+		for name, value := range map[string]string{"Content-Type": "application/json", "Accept": "application/json, text/event-stream", "Mcp-Protocol-Version": "2026-07-28", "Mcp-Method": "subscriptions/listen"} {
+			req.Header.Set(name, value)
+		}
+		res, err := http.DefaultClient.Do(req)
+		if err != nil {
+			return
+		}
+		_, _ = io.Copy(io.Discard, res.Body)
+		_ = res.Body.Close()
+	}()
+	harness.WaitFor(t, "a listener", func() bool { return !none("file:///l")() })
+	leave()
+	<-listening
+	harness.WaitFor(t, "it to be given up", none("file:///l"))
+}
+
+// An id of Claude Code's is its provider's; where another provider is behind it, ids such as
+// call_0 are of its session alone.
+func TestIDsOfOtherProvidersDoNotMeet(t *testing.T) {
+	s := newShop(t)
+	params := &mcp.CallToolParams{Name: "pay", Arguments: map[string]any{"cents": 5}, Meta: mcp.Meta{"claudecode/toolUseId": "call_0"}}
+	for range 2 {
+		if res, err := s.connect(t, "2025-11-25", nil).CallTool(t.Context(), params); err != nil || res.Meta["dev.sidecall/replayed"] == true {
+			t.Errorf("%v, %v", res, err)
+		}
+	}
+	if n := s.paid.Load(); n != 2 {
+		t.Errorf("%d payments of two clients", n)
+	}
 }

@@ -26,6 +26,8 @@ type face struct {
 
 	mu     sync.Mutex
 	listed map[string]*sidecallv1.Tool
+	// subscribed is what each session has subscribed to, by URI.
+	subscribed map[*sdk.ServerSession]map[string]bool
 }
 
 // newFace returns the face of a profile, which there must be.
@@ -38,7 +40,7 @@ func newFace(ctx context.Context, options *Options, profile string) (*face, erro
 	if err != nil {
 		return nil, err
 	}
-	f := &face{options: options, profile: profile, servers: servers, listed: map[string]*sidecallv1.Tool{}}
+	f := &face{options: options, profile: profile, servers: servers, listed: map[string]*sidecallv1.Tool{}, subscribed: map[*sdk.ServerSession]map[string]bool{}}
 	serves := &sdk.ServerOptions{
 		Instructions: taught.GetText(),
 		Logger:       options.Log,

@@ -57,11 +57,49 @@ func (f *face) hear(ctx context.Context) error {
 // changed: the lists that clients get are the servers' own.
 const nobody = "sidecall-changed"
 
-// subscribe has a server tell of a resource; unsubscribe not any more.
+// subscribe has a server tell of a resource, as long as the session lasts; unsubscribe not any more.
+// A session has one subscription of a resource, and ends no other's.
 func (f *face) subscribe(ctx context.Context, req *sdk.SubscribeRequest) error {
-	return f.hand(ctx, "resources/subscribe", req.Params)
+	f.mu.Lock()
+	had := f.subscribed[req.Session][req.Params.URI]
+	f.mu.Unlock()
+	if had {
+		return nil
+	}
+	if err := f.hand(ctx, "resources/subscribe", req.Params); err != nil {
+		return err
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	of, known := f.subscribed[req.Session]
+	if !known {
+		of = make(map[string]bool)
+		f.subscribed[req.Session] = of
+		go f.leave(req.Session)
+	}
+	of[req.Params.URI] = true
+	return nil
 }
 
 func (f *face) unsubscribe(ctx context.Context, req *sdk.UnsubscribeRequest) error {
-	return f.hand(ctx, "resources/unsubscribe", req.Params)
+	f.mu.Lock()
+	had := f.subscribed[req.Session][req.Params.URI]
+	delete(f.subscribed[req.Session], req.Params.URI)
+	f.mu.Unlock()
+	if !had {
+		return nil
+	}
+	return f.hand(context.WithoutCancel(ctx), "resources/unsubscribe", req.Params) // its client may have gone
+}
+
+// leave ends what a session has subscribed to when it has ended.
+func (f *face) leave(session *sdk.ServerSession) {
+	_ = session.Wait() // however it ended
+	f.mu.Lock()
+	of := f.subscribed[session]
+	delete(f.subscribed, session)
+	f.mu.Unlock()
+	for uri := range of {
+		f.heard(f.hand(context.Background(), "resources/unsubscribe", &sdk.UnsubscribeParams{URI: uri}))
+	}
 }
