@@ -383,3 +383,71 @@ func TestIDsOfOtherProvidersDoNotMeet(t *testing.T) {
 		t.Errorf("%d payments of two clients", n)
 	}
 }
+
+// A face is what there is: a profile that a config takes away is none, and of servers that it adds
+// clients see the resources.
+func TestAFaceFollowsTheConfig(t *testing.T) {
+	web := httptest.NewServer(mcp.NewStreamableHTTPHandler(func(*http.Request) *mcp.Server {
+		server := mcp.NewServer(&mcp.Implementation{Name: "bureau", Version: "1"}, nil)
+		server.AddTool(&mcp.Tool{Name: "look", InputSchema: json.RawMessage(`{"type":"object"}`)}, func(context.Context, *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
+			return &mcp.CallToolResult{}, nil
+		})
+		server.AddResource(&mcp.Resource{URI: "file:///a", Name: "a"}, nil)
+		return server
+	}, nil))
+	t.Cleanup(web.Close)
+	address := harness.FreePort(t)
+	text := twoTools + "http: " + address + "\n"
+	c := newChanging(t, text+"profiles: {guest: {}}\n")
+	s := &shop{url: "http://" + address}
+	const hello = `{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{},"clientInfo":{"name":"x","version":"1"}}}`
+	if code, said := posted(t, s.url+"/mcp/guest", hello); code != http.StatusOK {
+		t.Fatalf("%d %s", code, said)
+	}
+	if s.connect(t, "2025-11-25", nil).InitializeResult().Capabilities.Resources != nil {
+		t.Error("there are resources of nobody")
+	}
+	c.take(edit(t, text, "}}}\n", fmt.Sprintf("}}, bureau: {mcp: {url: %q, allow_private: true}}}\n", web.URL)))
+	harness.WaitFor(t, "the profile to be none", func() bool {
+		code, _ := posted(t, s.url+"/mcp/guest", hello)
+		return code == http.StatusNotFound
+	})
+	harness.WaitFor(t, "the resources", func() bool {
+		session := s.connect(t, "2025-11-25", nil)
+		defer func() { _ = session.Close() }()
+		if session.InitializeResult().Capabilities.Resources == nil {
+			return false
+		}
+		listed, err := session.ListResources(t.Context(), nil)
+		return err == nil && len(listed.Resources) == 1
+	})
+}
+
+// A flood of handshakes, whichever profile they are for, opens no more sessions than there may be.
+func TestAFloodOfHandshakes(t *testing.T) {
+	s := newShop(t)
+	const hello = `{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{},"clientInfo":{"name":"x","version":"1"}}}`
+	var opened, refused atomic.Int64
+	var flood sync.WaitGroup
+	for i := range 100 {
+		flood.Go(func() {
+			for range 13 {
+				switch code, said := posted(t, s.url+[]string{"/mcp", "/mcp/research", "/mcp/code"}[i%3], hello); code {
+				case http.StatusOK:
+					opened.Add(1)
+				case http.StatusServiceUnavailable:
+					refused.Add(1)
+				default:
+					t.Errorf("%d %s", code, said)
+				}
+			}
+		})
+	}
+	flood.Wait()
+	if n := opened.Load(); n > 1000 || n < 800 || n+refused.Load() != 1300 { // one may be counted twice while it opens
+		t.Errorf("%d opened, %d refused", opened.Load(), refused.Load())
+	}
+	if _, err := s.connect(t, "2026-07-28", nil).CallTool(t.Context(), pay("toolu_1", 5)); err != nil {
+		t.Errorf("meanwhile, without a session: %v", err)
+	}
+}

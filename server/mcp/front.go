@@ -12,6 +12,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net/http"
+	"slices"
 	"sync"
 	"time"
 
@@ -64,6 +65,9 @@ type Front struct {
 
 	mu    sync.Mutex
 	faces map[string]*face // by profile
+	every []*face          // those too that have retired, whose sessions go on
+	// opening is how many requests may be opening a session.
+	opening int
 }
 
 // New returns a front that serves nobody yet. Whoever has one closes it.
@@ -106,8 +110,7 @@ func (f *Front) Handler() http.Handler {
 const stateless20260728 = "2026-07-28"
 
 func (f *Front) serve(w http.ResponseWriter, req *http.Request) {
-	face, err := f.face(req.Context(), req.PathValue("profile"))
-	if err != nil {
+	if _, err := f.face(req.Context(), req.PathValue("profile")); err != nil {
 		http.Error(w, err.Error(), httpStatus(err))
 		return
 	}
@@ -121,10 +124,14 @@ func (f *Front) serve(w http.ResponseWriter, req *http.Request) {
 		f.stateless.ServeHTTP(w, req)
 		return
 	}
-	if req.Header.Get("Mcp-Session-Id") == "" && face.sessions() >= maxSessions {
-		w.Header().Set("Retry-After", "10")
-		http.Error(w, fmt.Sprintf("there are %d sessions open already: close some (DELETE), or wait until they are idle for %s", maxSessions, sessionIdle), http.StatusServiceUnavailable)
-		return
+	if req.Header.Get("Mcp-Session-Id") == "" {
+		done, ok := f.open()
+		if !ok {
+			w.Header().Set("Retry-After", "10")
+			http.Error(w, fmt.Sprintf("there are %d sessions open already: close some (DELETE), or wait until they are idle for %s", maxSessions, sessionIdle), http.StatusServiceUnavailable)
+			return
+		}
+		defer done()
 	}
 	f.stateful.ServeHTTP(w, req)
 }
@@ -161,11 +168,26 @@ func (f *Front) Close() {
 func (f *Front) all() []*face {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	all := make([]*face, 0, len(f.faces))
-	for _, face := range f.faces {
-		all = append(all, face)
+	return slices.Clone(f.every)
+}
+
+// open counts in a request that may open a session, until done; false when there are enough.
+func (f *Front) open() (done func(), ok bool) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	sessions := f.opening
+	for _, face := range f.every {
+		sessions += face.sessions()
 	}
-	return all
+	if sessions >= maxSessions {
+		return nil, false
+	}
+	f.opening++
+	return func() {
+		f.mu.Lock()
+		defer f.mu.Unlock()
+		f.opening--
+	}, true
 }
 
 // face is that of a profile; an error when there is none of that name, or nobody can say.
@@ -188,7 +210,16 @@ func (f *Front) face(ctx context.Context, profile string) (*face, error) {
 	if f.life.Err() != nil {
 		return nil, status.Error(codes.Unavailable, "the front is closed")
 	}
-	f.faces[profile] = made
-	f.following.Go(func() { made.follow(f.life) })
+	f.faces[profile], f.every = made, append(f.every, made)
+	f.following.Go(func() { made.follow(f.life, func() { f.retire(made) }) })
 	return made, nil
+}
+
+// retire has who comes from now on get another face.
+func (f *Front) retire(old *face) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.faces[old.profile] == old {
+		delete(f.faces, old.profile)
+	}
 }
