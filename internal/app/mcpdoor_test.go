@@ -21,6 +21,7 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
+	"github.com/sidecall/sidecall/internal/limit"
 	"github.com/sidecall/sidecall/test/testkit/harness"
 )
 
@@ -449,5 +450,30 @@ func TestAFloodOfHandshakes(t *testing.T) {
 	}
 	if _, err := s.connect(t, "2026-07-28", nil).CallTool(t.Context(), pay("toolu_1", 5)); err != nil {
 		t.Errorf("meanwhile, without a session: %v", err)
+	}
+}
+
+// Two ids that are no texts were one: what could not be read of them was the same.
+func TestWhatIsNoTextIsRefused(t *testing.T) {
+	s := newShop(t)
+	for _, id := range []string{"\xfe", "\xff"} {
+		body := `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"pay","arguments":{"cents":5},"_meta":{"dev.sidecall/toolUseId":"` + id + `","dev.sidecall/conversationId":"c"}}}`
+		if code, said := posted(t, s.url+"/mcp", body); code != http.StatusBadRequest || !strings.Contains(said, "UTF-8") {
+			t.Errorf("%q: %d %s", id, code, said)
+		}
+	}
+}
+
+// Whoever is refused for want of room hears why, also one that still sends.
+func TestARefusalIsHeardByWhoStillSends(t *testing.T) {
+	s := newShop(t)
+	var all limit.Load
+	all.Of(s.sidecar.parts.bytes)
+	if !all.Take(s.sidecar.parts.bytes.Max()) {
+		t.Fatal("something is held already")
+	}
+	defer all.Release()
+	if code, said := posted(t, s.url+"/mcp", strings.Repeat(" ", 3<<20)); code != http.StatusServiceUnavailable || !strings.Contains(said, "OVERLOADED") {
+		t.Errorf("%d %s", code, said)
 	}
 }

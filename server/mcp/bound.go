@@ -8,15 +8,19 @@ import (
 	"net/http"
 	"os"
 	"time"
+	"unicode/utf8"
 
 	"github.com/sidecall/sidecall/internal/limit"
 )
 
 const (
-	// requestWeight is how often a request is in memory while it is worked on.
-	requestWeight = 4
+	// requestWeight is how often a request is in memory while it is worked on: as it came, as the
+	// library has it twice, as a message, as its arguments, and on its way within the process.
+	requestWeight = 8
 	// arrivalTime is how long a request may take to arrive.
 	arrivalTime = 10 * time.Second
+	// smallWrite is what may be written without being counted, in bytes: refusals among it.
+	smallWrite = 64 << 10
 	// WriteTime is how long a client may take to read what is written to it.
 	WriteTime = 10 * time.Second
 )
@@ -24,6 +28,7 @@ const (
 var (
 	errNoRoom = errors.New("OVERLOADED: there is no room for the request now (limits.max_held_bytes); nothing was started, send it again later")
 	errUnread = errors.New("there is no room for what clients have not read (limits.max_held_bytes)")
+	errText   = errors.New("the request is not valid UTF-8, as JSON is")
 	errBatch  = errors.New("a batch is not taken: send each of its messages by itself")
 )
 
@@ -59,7 +64,9 @@ func arrived(w http.ResponseWriter, req *http.Request, most int64, load *limit.L
 	if err := control.SetReadDeadline(time.Now().Add(arrivalTime)); err != nil {
 		return nil, http.StatusInternalServerError, err
 	}
-	body, err = io.ReadAll(counted{http.MaxBytesReader(w, req.Body, most), load})
+	var read bytes.Buffer
+	_, err = read.ReadFrom(counted{http.MaxBytesReader(w, req.Body, most), load})
+	body = read.Bytes()
 	var large *http.MaxBytesError
 	switch {
 	case errors.As(err, &large):
@@ -68,11 +75,14 @@ func arrived(w http.ResponseWriter, req *http.Request, most int64, load *limit.L
 		return nil, http.StatusRequestTimeout, fmt.Errorf("the request did not arrive within %s; nothing was started", arrivalTime)
 	case errors.Is(err, errNoRoom):
 		w.Header().Set("Retry-After", "1")
+		_, _ = io.CopyN(io.Discard, req.Body, most) // a client that still sends would not hear why
 		return nil, http.StatusServiceUnavailable, err
 	case err != nil:
 		return nil, http.StatusBadRequest, err
 	case bytes.HasPrefix(bytes.TrimLeft(body, " \t\r\n"), []byte("[")):
 		return nil, http.StatusBadRequest, errBatch
+	case !utf8.Valid(body):
+		return nil, http.StatusBadRequest, errText
 	}
 	return body, http.StatusInternalServerError, control.SetReadDeadline(time.Time{})
 }
@@ -111,7 +121,7 @@ func (p patient) Write(data []byte) (int, error) {
 	var load limit.Load
 	load.Of(p.bytes)
 	defer load.Release()
-	if !load.Take(requestWeight * int64(len(data))) {
+	if len(data) > smallWrite && !load.Take(requestWeight*int64(len(data))) {
 		return 0, errUnread
 	}
 	p.wait()

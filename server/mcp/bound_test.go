@@ -36,18 +36,18 @@ func (s *slow) FlushError() error { s.while(); return nil }
 
 // What nobody reads was held without a bound, for as long as a client liked.
 func TestWhatIsNotReadHasItsTimeAndItsRoom(t *testing.T) {
-	room := limit.NewBytes(8 << 10)
+	room := limit.NewBytes(16 * smallWrite)
 	client := &slow{ResponseRecorder: httptest.NewRecorder()}
 	out := patient{client, room}
 	client.while = func() {
-		if held := room.Held(); held != requestWeight<<10 {
+		if held := room.Held(); held != requestWeight*2*smallWrite {
 			t.Errorf("%d bytes are held meanwhile", held)
 		}
 		if left := time.Until(client.until); left <= 0 || left > WriteTime {
 			t.Errorf("it has %s to read", left)
 		}
 	}
-	if _, err := out.Write(make([]byte, 1<<10)); err != nil {
+	if _, err := out.Write(make([]byte, 2*smallWrite)); err != nil {
 		t.Error(err)
 	}
 	client.while, client.until = func() {
@@ -59,7 +59,7 @@ func TestWhatIsNotReadHasItsTimeAndItsRoom(t *testing.T) {
 		t.Error(err)
 	}
 	client.while = func() {
-		if _, err := out.Write(make([]byte, 8<<10)); !errors.Is(err, errUnread) {
+		if _, err := out.Write(make([]byte, 3*smallWrite)); !errors.Is(err, errUnread) {
 			t.Errorf("beyond the bound: %v", err)
 		}
 	}

@@ -20,6 +20,9 @@ func (f *face) call(ctx context.Context, req *sdk.CallToolRequest) (*sdk.CallToo
 	if err != nil {
 		return nil, &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: err.Error()}
 	}
+	if !utf8.Valid(req.Params.Arguments) {
+		return nil, &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: "arguments: they are not valid UTF-8"}
+	}
 	at := round{ID: of.ToolUse}
 	again := req.Params.RequestState != "" || req.Params.InputResponses != nil
 	if again {
