@@ -88,7 +88,7 @@ func New(options Options) *Front {
 		DisableLocalhostProtection: true,
 		MaxRequestBodyBytes:        options.MaxRequestBytes,
 		SessionTimeout:             sessionIdle,
-		EventStore:                 sdk.NewMemoryEventStore(nil),
+		EventStore:                 newEvents(),
 		Logger:                     options.Log,
 	}
 	f.stateful = sdk.NewStreamableHTTPHandler(of, &opts)
