@@ -12,8 +12,10 @@ import (
 
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
+	"google.golang.org/grpc"
 
 	"github.com/sidecall/sidecall/internal/limit"
+	sidecallv1 "github.com/sidecall/sidecall/proto/sidecall/v1"
 )
 
 // slow is a client that has read nothing yet.
@@ -78,5 +80,33 @@ func TestABugInARequestIsItsAlone(t *testing.T) {
 	_, err := f.receive(func(context.Context, string, sdk.Request) (sdk.Result, error) { panic("a bug") })(t.Context(), "ping", new(sdk.ServerRequest[*sdk.PingParams]))
 	if refused, ok := errors.AsType[*jsonrpc.Error](err); !ok || refused.Code != jsonrpc.CodeInternalError || strings.Contains(refused.Message, "a bug") || !strings.Contains(log.String(), "a bug") {
 		t.Errorf("%v; the log: %s", err, log.String())
+	}
+}
+
+// library is a server whose resources are large.
+type library struct {
+	sidecallv1.McpServiceClient
+}
+
+func (library) Forward(context.Context, *sidecallv1.ForwardRequest, ...grpc.CallOption) (*sidecallv1.ForwardResponse, error) {
+	return &sidecallv1.ForwardResponse{ResultJson: `{"contents":[{"uri":"file:///1","text":"` + strings.Repeat("x", 2*smallWrite) + `"}]}`}, nil
+}
+
+// A hundred readers of 8 MB each held 1.2 GB.
+func TestWhatAServerHandsOnTakesRoom(t *testing.T) {
+	room := limit.NewBytes(requestWeight * 3 * smallWrite)
+	f := &face{options: &Options{Servers: library{}, Bytes: room}}
+	read := func() error {
+		_, err := f.forward(t.Context(), "resources/read", &sdk.ServerRequest[*sdk.ReadResourceParams]{Params: &sdk.ReadResourceParams{URI: "file:///1"}}, new(sdk.ReadResourceResult))
+		return err
+	}
+	if err := read(); err != nil || room.Held() != 0 {
+		t.Errorf("%v, %d bytes are held", err, room.Held())
+	}
+	var others limit.Load
+	others.Of(room)
+	others.Take(room.Max())
+	if err := read(); err == nil || !strings.Contains(err.Error(), "limits.max_held_bytes") {
+		t.Errorf("where there is no room: %v", err)
 	}
 }
