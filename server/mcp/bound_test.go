@@ -97,7 +97,7 @@ func TestWhatAServerHandsOnTakesRoom(t *testing.T) {
 	room := limit.NewBytes(requestWeight * 3 * smallWrite)
 	f := &face{options: &Options{Servers: library{}, Bytes: room}}
 	read := func() error {
-		_, err := f.forward(t.Context(), "resources/read", &sdk.ServerRequest[*sdk.ReadResourceParams]{Params: &sdk.ReadResourceParams{URI: "file:///1"}}, new(sdk.ReadResourceResult))
+		_, err := f.forward(t.Context(), "resources/read", &sdk.ServerRequest[*sdk.ReadResourceParams]{Session: new(sdk.ServerSession), Params: &sdk.ReadResourceParams{URI: "file:///1"}}, new(sdk.ReadResourceResult))
 		return err
 	}
 	if err := read(); err != nil || room.Held() != 0 {
