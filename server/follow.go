@@ -16,7 +16,7 @@ import (
 )
 
 const (
-	// maxFollowing bounds who follows a server at a time, maxNews what waits for one of them.
+	// maxFollowing bounds who follows servers at a time, maxNews what waits for one of them.
 	maxFollowing = 1000
 	maxNews      = 1000
 	// lookAgain is how often it is looked whether the tools are others.
@@ -30,6 +30,10 @@ type news struct {
 	mu    sync.Mutex
 	waits map[string]*sidecallv1.FollowResponse
 	there chan struct{}
+}
+
+func newNews() *news {
+	return &news{waits: make(map[string]*sidecallv1.FollowResponse), there: make(chan struct{}, 1)}
 }
 
 // add takes a notification in. It never waits.
@@ -66,7 +70,7 @@ func (m *MCP) follow(ctx context.Context, req *sidecallv1.FollowRequest, stream 
 	default:
 		return status.Error(codes.ResourceExhausted, "too many follow already")
 	}
-	n := &news{waits: make(map[string]*sidecallv1.FollowResponse), there: make(chan struct{}, 1)}
+	n := newNews()
 	stop := func() {}
 	defer func() { stop() }()
 	look := time.NewTicker(lookAgain)

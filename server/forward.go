@@ -27,8 +27,9 @@ type MCP struct {
 	Offered  []string
 
 	// bytes is what answers take room of; nil is without a bound.
-	bytes *limit.Bytes
-	asked *questionsAsked
+	bytes  *limit.Bytes
+	unread *backlog
+	asked  *questionsAsked
 	// following has a place for each who follows.
 	following chan struct{}
 }
@@ -60,6 +61,10 @@ func (m *MCP) Forward(ctx context.Context, req *sidecallv1.ForwardRequest) (*sid
 	}
 	if err != nil {
 		return nil, status.Error(codes.Unavailable, err.Error())
+	}
+	// It had no effect, so it may be given up where too many came at the same time.
+	if err := m.unread.refuse(); err != nil {
+		return nil, err
 	}
 	return &sidecallv1.ForwardResponse{ResultJson: string(result)}, nil
 }

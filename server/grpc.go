@@ -65,16 +65,13 @@ type GRPC struct {
 	logger   *slog.Logger
 	options  GRPCOptions
 	readers  chan struct{}
-	asked    *questionsAsked
-	// following has a place for each who follows an MCP server.
-	following chan struct{}
 }
 
 // NewGRPC returns what makes the gRPC servers of a sidecar.
 func NewGRPC(executor *call.Executor, drain *Drain, logger *slog.Logger, options GRPCOptions) *GRPC {
 	g := &GRPC{
 		Health: health.NewServer(), executor: executor, drain: drain, logger: logger, options: options,
-		readers: make(chan struct{}, output.MaxReaders), asked: newAsked(), following: make(chan struct{}, maxFollowing),
+		readers: make(chan struct{}, output.MaxReaders),
 	}
 	g.Health.SetServingStatus(sidecallv1.ToolService_ServiceDesc.ServiceName, healthpb.HealthCheckResponse_NOT_SERVING)
 	return g
@@ -91,9 +88,10 @@ func (g *GRPC) agents(in *intake, offered []string) *grpc.Server {
 		options = append(options, grpc.ChainUnaryInterceptor(ofTenant(name)))
 	}
 	server := g.server(in, append(options, g.streamed(in, tenantOf(offered)))...)
-	server.RegisterService(in.methods(&sidecallv1.ToolService_ServiceDesc), &Service{Executor: g.executor, Offered: offered, bytes: in.bytes, mostArguments: in.most, readers: g.readers, loads: in.loads, asked: g.asked})
+	asked := newAsked()
+	server.RegisterService(in.methods(&sidecallv1.ToolService_ServiceDesc), &Service{Executor: g.executor, Offered: offered, bytes: in.bytes, mostArguments: in.most, readers: g.readers, loads: in.loads, asked: asked})
 	server.RegisterService(in.methods(&sidecallv1.ConversationService_ServiceDesc), &Conversations{Executor: g.executor, Book: g.options.Book, Offered: offered})
-	server.RegisterService(in.methods(&sidecallv1.McpService_ServiceDesc), &MCP{Executor: g.executor, Offered: offered, bytes: in.bytes, asked: g.asked, following: g.following})
+	server.RegisterService(in.methods(&sidecallv1.McpService_ServiceDesc), &MCP{Executor: g.executor, Offered: offered, bytes: in.bytes, unread: in.unread, asked: asked, following: in.following})
 	g.forWorkers(server, in, offered)
 	return described(server, in, g.Health)
 }
@@ -152,59 +150,6 @@ func (g *GRPC) unary(in *intake) []grpc.UnaryServerInterceptor {
 	return []grpc.UnaryServerInterceptor{readable, g.drain.intercept, in.fewLoads, withTraceContext, recovered(g.logger)}
 }
 
-// streamed receives the requests that are answered by a stream as those of any call are received,
-// and has them pass by what every call passes by.
-func (g *GRPC) streamed(in *intake, tenant string) grpc.ServerOption {
-	chain := g.unary(in)
-	if tenant != "" {
-		chain = append([]grpc.UnaryServerInterceptor{ofTenant(tenant)}, chain...)
-	}
-	return grpc.ChainStreamInterceptor(func(srv any, stream grpc.ServerStream, info *grpc.StreamServerInfo, next grpc.StreamHandler) error {
-		var req proto.Message
-		var answer func(ctx context.Context) error
-		switch service := srv.(type) {
-		case *Service:
-			call := new(sidecallv1.ExecuteToolStreamRequest)
-			req, answer = call, func(ctx context.Context) error { return service.stream(ctx, call, stream) }
-		case *MCP:
-			follow := new(sidecallv1.FollowRequest)
-			req, answer = follow, func(ctx context.Context) error { return service.follow(ctx, follow, stream) }
-		default:
-			return next(srv, stream)
-		}
-		ctx := stream.Context()
-		wire, ok := grpc.ServerTransportStreamFromContext(ctx).(wireStream)
-		if !ok {
-			return status.Error(codes.Internal, "the stream has no transport")
-		}
-		data, load, err := in.receive(ctx, wire)
-		if err != nil {
-			return err
-		}
-		if load != nil {
-			defer load.Release()
-			ctx = context.WithValue(ctx, loadKey{}, load)
-		}
-		if err := in.decode(ctx, data, req); err != nil {
-			return err
-		}
-		_, err = through(chain, ctx, req, &grpc.UnaryServerInfo{Server: srv, FullMethod: info.FullMethod}, func(ctx context.Context, _ any) (any, error) {
-			return nil, answer(ctx)
-		})
-		return err
-	})
-}
-
-// through runs a handler behind interceptors.
-func through(chain []grpc.UnaryServerInterceptor, ctx context.Context, req any, info *grpc.UnaryServerInfo, handler grpc.UnaryHandler) (any, error) { //nolint:revive // the order of the interceptors' own
-	if len(chain) == 0 {
-		return handler(ctx, req)
-	}
-	return chain[0](ctx, req, info, func(ctx context.Context, req any) (any, error) {
-		return through(chain[1:], ctx, req, info, handler)
-	})
-}
-
 // elsewhere answers a request for a service that agents do not have. One who asks
 // for the operator's is told where it is: an agent gains nothing by that, since
 // the system lets no one else open the socket, and a person does.
@@ -260,4 +205,54 @@ func recovered(logger *slog.Logger) grpc.UnaryServerInterceptor {
 		}()
 		return next(ctx, req)
 	}
+}
+
+// streamed receives the requests that are answered by a stream as those of any call are received,
+// and has them pass by what every call passes by.
+func (g *GRPC) streamed(in *intake, tenant string) grpc.ServerOption {
+	chain := g.unary(in)
+	if tenant != "" {
+		chain = append([]grpc.UnaryServerInterceptor{ofTenant(tenant)}, chain...)
+	}
+	return grpc.ChainStreamInterceptor(func(srv any, stream grpc.ServerStream, info *grpc.StreamServerInfo, next grpc.StreamHandler) error {
+		var req proto.Message
+		var answer func(ctx context.Context) error
+		sent := question{stream, in} // which ends when it is not read
+		switch service := srv.(type) {
+		case *Service:
+			call := new(sidecallv1.ExecuteToolStreamRequest)
+			req, answer = call, func(ctx context.Context) error { return service.stream(ctx, call, sent) }
+		case *MCP:
+			follow := new(sidecallv1.FollowRequest)
+			req, answer = follow, func(ctx context.Context) error { return service.follow(ctx, follow, sent) }
+		default:
+			return next(srv, stream)
+		}
+		wire, ok := grpc.ServerTransportStreamFromContext(stream.Context()).(wireStream)
+		if !ok {
+			return status.Error(codes.Internal, "the stream has no transport")
+		}
+		ctx, data, release, err := in.admit(stream.Context(), wire)
+		if err != nil {
+			return err
+		}
+		defer release()
+		if err := in.decode(ctx, data, req); err != nil {
+			return err
+		}
+		_, err = through(chain, ctx, req, &grpc.UnaryServerInfo{Server: srv, FullMethod: info.FullMethod}, func(ctx context.Context, _ any) (any, error) {
+			return nil, answer(ctx)
+		})
+		return err
+	})
+}
+
+// through runs a handler behind interceptors.
+func through(chain []grpc.UnaryServerInterceptor, ctx context.Context, req any, info *grpc.UnaryServerInfo, handler grpc.UnaryHandler) (any, error) { //nolint:revive // the order of the interceptors' own
+	if len(chain) == 0 {
+		return handler(ctx, req)
+	}
+	return chain[0](ctx, req, info, func(ctx context.Context, req any) (any, error) {
+		return through(chain[1:], ctx, req, info, handler)
+	})
 }

@@ -55,8 +55,9 @@ type intake struct {
 	// maxBatch is how many calls a batch may have; nil is without a bound.
 	maxBatch func() int
 	unread   *backlog
-	// loads has a place for each page of a conversation that is read.
-	loads chan struct{}
+	// loads has a place for each page of a conversation that is read, following one for each who
+	// follows an MCP server.
+	loads, following chan struct{}
 }
 
 // newIntake returns the intake of one of so many servers that have bytes in common. Each
@@ -67,7 +68,7 @@ func newIntake(bytes *limit.Bytes, servers, most int) *intake {
 	codec := newTextCodec()
 	in := &intake{
 		bytes: bytes, arriving: new(arrivals), most: most, single: most, slack: max(most/4, wellBeyond),
-		loads: make(chan struct{}, max(maxLoading/max(servers, 1), 1)),
+		loads: make(chan struct{}, max(maxLoading/max(servers, 1), 1)), following: make(chan struct{}, max(maxFollowing/max(servers, 1), 1)),
 	}
 	if bytes != nil {
 		in.arriving.most = max(bytes.Max()/2, leastArriving)
@@ -116,25 +117,34 @@ func (in *intake) methods(service *grpc.ServiceDesc) *grpc.ServiceDesc {
 				if !ok {
 					return method.Handler(srv, ctx, decode, interceptor)
 				}
-				if err := in.unread.refuse(); err != nil {
-					return nil, err
-				}
-				data, load, err := in.receive(ctx, stream)
-				if errors.Is(err, io.EOF) {
-					err = status.Error(codes.Internal, "there is no request on the stream")
-				}
+				ctx, data, release, err := in.admit(ctx, stream)
 				if err != nil {
 					return nil, err
 				}
-				if load != nil {
-					defer load.Release()
-					ctx = context.WithValue(ctx, loadKey{}, load)
-				}
+				defer release()
 				return method.Handler(srv, ctx, func(into any) error { return in.decode(ctx, data, into) }, interceptor)
 			},
 		}
 	}
 	return &own
+}
+
+// admit receives the one request of a stream, unless too much is unread. What it holds is in the
+// context, until it is released.
+func (in *intake) admit(ctx context.Context, stream wireStream) (_ context.Context, data mem.BufferSlice, release func(), err error) {
+	if err := in.unread.refuse(); err != nil {
+		return ctx, nil, nil, err
+	}
+	data, load, err := in.receive(ctx, stream)
+	switch {
+	case errors.Is(err, io.EOF):
+		return ctx, nil, nil, status.Error(codes.Internal, "there is no request on the stream")
+	case err != nil:
+		return ctx, nil, nil, err
+	case load != nil:
+		ctx = context.WithValue(ctx, loadKey{}, load)
+	}
+	return ctx, data, load.Release, nil
 }
 
 // messageRequests is how many requests a message of a model may be as large as: it holds all

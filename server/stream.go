@@ -7,6 +7,7 @@ import (
 	"sync"
 
 	"google.golang.org/grpc"
+	"google.golang.org/protobuf/proto"
 
 	"github.com/sidecall/sidecall/internal/backend"
 	"github.com/sidecall/sidecall/internal/call"
@@ -22,11 +23,12 @@ func (s *Service) stream(ctx context.Context, req *sidecallv1.ExecuteToolStreamR
 		return err
 	}
 	request.Round = call.RoundOf(req.GetMcp())
-	l := &listener{asked: s.asked, answers: req.GetAnswers(), events: make(chan *sidecallv1.ExecuteToolStreamResponse, maxEvents), left: ctx.Done()}
+	l := newListener(s.asked, req.GetAnswers(), ctx.Done())
 	var sent sync.WaitGroup
 	sent.Go(func() {
-		for event := range l.events {
-			if stream.SendMsg(event) != nil {
+		for {
+			event, ok := l.next()
+			if !ok || stream.SendMsg(event) != nil {
 				return // who has left hears nothing
 			}
 		}
@@ -38,7 +40,8 @@ func (s *Service) stream(ctx context.Context, req *sidecallv1.ExecuteToolStreamR
 	return stream.SendMsg(&sidecallv1.ExecuteToolStreamResponse{Event: &sidecallv1.ExecuteToolStreamResponse_Result{Result: res}})
 }
 
-// maxEvents is how many events wait for a caller that reads slowly; maxEventBytes bounds one.
+// maxEvents is how many events wait for a caller that reads slowly; maxEventBytes bounds one, and
+// all of them.
 const (
 	maxEvents     = 64
 	maxEventBytes = 256 << 10
@@ -50,28 +53,53 @@ type listener struct {
 	answers bool
 	left    <-chan struct{} // closed when the caller has gone
 
-	mu     sync.Mutex
-	over   bool
-	events chan *sidecallv1.ExecuteToolStreamResponse
+	mu      sync.Mutex
+	more    *sync.Cond
+	over    bool
+	waiting []*sidecallv1.ExecuteToolStreamResponse
+	bytes   int
 }
 
-// tell has an event wait to be sent. Where there are too many the earliest gives way.
+func newListener(asked *questionsAsked, answers bool, left <-chan struct{}) *listener {
+	l := &listener{asked: asked, answers: answers, left: left}
+	l.more = sync.NewCond(&l.mu)
+	return l
+}
+
+// tell has an event wait to be sent; false when the call is over. Where there is too much the
+// earliest gives way.
 func (l *listener) tell(event *sidecallv1.ExecuteToolStreamResponse) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	for !l.over {
-		select {
-		case l.events <- event:
-			return true
-		default:
-		}
-		select {
-		case lost := <-l.events:
-			l.asked.refuse(lost.GetMcp().GetQuestionId(), errors.New("the caller does not read what it is asked"))
-		default:
-		}
+	if l.over {
+		return false
 	}
-	return false
+	l.waiting, l.bytes = append(l.waiting, event), l.bytes+proto.Size(event)
+	for len(l.waiting) > 1 && (len(l.waiting) > maxEvents || l.bytes > maxEventBytes) {
+		l.asked.refuse(l.first().GetMcp().GetQuestionId(), errors.New("the caller does not read what it is asked"))
+	}
+	l.more.Signal()
+	return true
+}
+
+// first takes the earliest event off, for whoever holds the lock.
+func (l *listener) first() (event *sidecallv1.ExecuteToolStreamResponse) {
+	event, l.waiting[0] = l.waiting[0], nil
+	l.waiting, l.bytes = l.waiting[1:], l.bytes-proto.Size(event)
+	return event
+}
+
+// next waits for the next event; false when there are no more.
+func (l *listener) next() (*sidecallv1.ExecuteToolStreamResponse, bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for len(l.waiting) == 0 {
+		if l.over {
+			return nil, false
+		}
+		l.more.Wait()
+	}
+	return l.first(), true
 }
 
 // close says that there are no more events.
@@ -79,7 +107,7 @@ func (l *listener) close() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.over = true
-	close(l.events)
+	l.more.Signal()
 }
 
 // Progressed implements backend.Caller.

@@ -46,9 +46,15 @@ func newMCPFront(p *parts, version string, bytes *limit.Bytes) *mcpFront {
 		MaxRequestBytes: int64(p.config.Limits.MaxRequestBytes), Bytes: bytes,
 	})
 	hosts := append([]string{cfg.Reveal()}, cfg.Hosts...)
-	f.server = &http.Server{Handler: server.OnlyHosts(f.front.Handler(), "http.hosts", hosts...), ReadHeaderTimeout: 5 * time.Second, IdleTimeout: time.Minute}
+	f.server = &http.Server{
+		Handler:           server.OnlyHosts(f.front.Handler(), "http.hosts", hosts...),
+		ReadHeaderTimeout: 5 * time.Second, IdleTimeout: time.Minute, WriteTimeout: mcp.WriteTime, MaxHeaderBytes: maxHeaderBytes,
+	}
 	return f
 }
+
+// maxHeaderBytes bounds what stands before the body of a request.
+const maxHeaderBytes = 16 << 10
 
 // maxInside bounds a response within the process, which is bounded by itself.
 const maxInside = 1 << 30
@@ -58,8 +64,9 @@ func (f *mcpFront) stop(ctx context.Context) error {
 	if f == nil {
 		return nil
 	}
-	f.front.Close() // whoever only listens would hold the server
+	f.front.Leave()
 	err := f.server.Shutdown(ctx)
+	f.front.Close()
 	if err != nil {
 		err = f.server.Close()
 	}

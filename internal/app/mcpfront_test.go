@@ -28,6 +28,8 @@ import (
 // shop is a sidecar with an MCP front before a shop that takes payments.
 type shop struct {
 	url      string
+	sidecar  *Sidecar
+	stop     func() error // once
 	operator sidecallv1.OperatorServiceClient
 	paid     atomic.Int64
 	// slow, when it is set, holds a payment after it was taken.
@@ -72,8 +74,9 @@ tools:
     approve_when: "args.cents > 100"
     deadline: 30s
 `, "unix://"+filepath.Join(dir, "s.sock"), "unix://"+filepath.Join(dir, "o.sock"), address, upstream.URL)), quiet())
+	s.stop = sync.OnceValue(func() error { return started.Stop(context.Background()) })
 	t.Cleanup(func() {
-		if err := started.Stop(context.Background()); err != nil {
+		if err := s.stop(); err != nil {
 			t.Error(err)
 		}
 	})
@@ -82,7 +85,7 @@ tools:
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = conn.Close() })
-	s.url, s.operator = "http://"+address, sidecallv1.NewOperatorServiceClient(conn)
+	s.url, s.sidecar, s.operator = "http://"+address, started, sidecallv1.NewOperatorServiceClient(conn)
 	return s
 }
 

@@ -28,7 +28,7 @@ func (e *Executor) run(ctx, atWork context.Context, c *call) ending {
 	errand := newErrand(c.route, c.Key, c.args.values, c.args.canonical, limits.KeepOutputBytes)
 	errand.trace, errand.room = &c.log.trace, c.stay.seats.room
 	errand.invocation.MaxChars, errand.invocation.Client = c.outputLimit(), c.Client
-	errand.invocation.Round, errand.invocation.Caller = c.Round, c.Request.Caller
+	errand.invocation.Round, errand.invocation.Caller = c.Round, heard(c.Request.Caller, c.route.Secrets)
 	if c.run.hurried {
 		errand.caller = ctx
 	}
@@ -72,6 +72,7 @@ func (r *replyRoom) Take(n int64) bool { return (*limit.Load)(r).Take(n * replyW
 // succeed tells the reply of a call that worked.
 func (c *call) succeed() ending {
 	reading, policy, limits := &c.run.tried.reading, &c.route.Tool.Policy, &c.snapshot.Limits
+	reading.Reply.InputRequired = c.route.Secrets.Bytes(reading.Reply.InputRequired)
 	a := &answer{For: c.result(), Reading: reading, Show: output.Input{
 		Secrets:   secretsOf(c.route),
 		Limit:     c.outputLimit(),

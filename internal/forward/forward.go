@@ -54,7 +54,9 @@ func Of(routes []*catalog.Route) Servers {
 func (s Servers) Listen(hear func(method string, params json.RawMessage)) (stop func()) {
 	stops := make([]func(), 0, len(s))
 	for _, server := range s {
-		stops = append(stops, server.Relay.Listen(hear))
+		stops = append(stops, server.Relay.Listen(func(method string, params json.RawMessage) {
+			hear(method, json.RawMessage(server.mask(string(params))))
+		}))
 	}
 	return func() {
 		for _, stop := range stops {

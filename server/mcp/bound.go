@@ -8,65 +8,128 @@ import (
 	"net/http"
 	"os"
 	"time"
+	"unicode/utf8"
 
 	"github.com/sidecall/sidecall/internal/limit"
 )
 
 const (
-	// requestWeight is how often a request is in memory while it is worked on.
-	requestWeight = 4
+	// requestWeight is how often a request is in memory while it is worked on: as it came, as the
+	// library has it twice, as a message, as its arguments, and on its way within the process.
+	requestWeight = 8
 	// arrivalTime is how long a request may take to arrive.
 	arrivalTime = 10 * time.Second
+	// smallWrite is what may be written without being counted, in bytes: refusals among it.
+	smallWrite = 64 << 10
+	// WriteTime is how long a client may take to read what is written to it.
+	WriteTime = 10 * time.Second
 )
 
-// bounded takes room for a request before it is read: as much as it says that it has, or may
-// have. It has its time to arrive.
+var (
+	errNoRoom = errors.New("OVERLOADED: there is no room for the request now (limits.max_held_bytes); nothing was started, send it again later")
+	errUnread = errors.New("there is no room for what clients have not read (limits.max_held_bytes)")
+	errText   = errors.New("the request is not valid UTF-8, as JSON is")
+	errBatch  = errors.New("a batch is not taken: send each of its messages by itself")
+)
+
+// bounded takes room for a request as it comes, and for each message that is written until it is
+// read: both have their time.
 func bounded(options *Options, next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
-		most := options.MaxRequestBytes
-		if req.ContentLength > most {
-			http.Error(w, fmt.Sprintf("the request has %d bytes: limits.max_request_bytes allows %d", req.ContentLength, most), http.StatusRequestEntityTooLarge)
+		out := patient{w, options.Bytes}
+		defer out.wait() // for what is written at the end
+		if most := options.MaxRequestBytes; req.ContentLength > most {
+			http.Error(out, fmt.Sprintf("the request has %d bytes: limits.max_request_bytes allows %d", req.ContentLength, most), http.StatusRequestEntityTooLarge)
 			return
 		}
 		if req.Method == http.MethodPost {
-			if req.ContentLength >= 0 {
-				most = req.ContentLength
-			}
 			var load limit.Load
 			load.Of(options.Bytes)
-			if !load.Take(requestWeight * most) {
-				w.Header().Set("Retry-After", "1")
-				http.Error(w, "OVERLOADED: there is no room for the request now (limits.max_held_bytes); nothing was started, send it again later", http.StatusServiceUnavailable)
-				return
-			}
 			defer load.Release()
-			body, code, err := arrived(w, req, options.MaxRequestBytes)
+			body, code, err := arrived(out, req, options.MaxRequestBytes, &load)
 			if err != nil {
-				http.Error(w, err.Error(), code)
+				http.Error(out, err.Error(), code)
 				return
 			}
 			req.Body = io.NopCloser(bytes.NewReader(body))
 		}
-		next.ServeHTTP(w, req)
+		next.ServeHTTP(out, req)
 	})
 }
 
 // arrived reads the body of a request, which has its time for that: nobody else gets its room
 // meanwhile.
-func arrived(w http.ResponseWriter, req *http.Request, most int64) (body []byte, code int, err error) {
+func arrived(w http.ResponseWriter, req *http.Request, most int64, load *limit.Load) (body []byte, code int, err error) {
 	control := http.NewResponseController(w)
 	if err := control.SetReadDeadline(time.Now().Add(arrivalTime)); err != nil {
 		return nil, http.StatusInternalServerError, err
 	}
-	body, err = io.ReadAll(http.MaxBytesReader(w, req.Body, most))
+	var read bytes.Buffer
+	_, err = read.ReadFrom(counted{http.MaxBytesReader(w, req.Body, most), load})
+	body = read.Bytes()
 	var large *http.MaxBytesError
 	switch {
 	case errors.As(err, &large):
 		return nil, http.StatusRequestEntityTooLarge, fmt.Errorf("the request has more than %d bytes, which limits.max_request_bytes allows", most)
 	case errors.Is(err, os.ErrDeadlineExceeded):
 		return nil, http.StatusRequestTimeout, fmt.Errorf("the request did not arrive within %s; nothing was started", arrivalTime)
+	case errors.Is(err, errNoRoom):
+		w.Header().Set("Retry-After", "1")
+		_, _ = io.CopyN(io.Discard, req.Body, most) // a client that still sends would not hear why
+		return nil, http.StatusServiceUnavailable, err
 	case err != nil:
 		return nil, http.StatusBadRequest, err
+	case bytes.HasPrefix(bytes.TrimLeft(body, " \t\r\n"), []byte("[")):
+		return nil, http.StatusBadRequest, errBatch
+	case !utf8.Valid(body):
+		return nil, http.StatusBadRequest, errText
 	}
 	return body, http.StatusInternalServerError, control.SetReadDeadline(time.Time{})
+}
+
+// counted takes room for what is read.
+type counted struct {
+	io.Reader
+
+	load *limit.Load
+}
+
+func (c counted) Read(into []byte) (int, error) {
+	n, err := c.Reader.Read(into)
+	if n > 0 && !c.load.Take(requestWeight*int64(n)) {
+		return 0, errNoRoom
+	}
+	return n, err
+}
+
+// patient writes to a client that has its time to read. What nobody reads has room as long.
+type patient struct {
+	http.ResponseWriter
+
+	bytes *limit.Bytes
+}
+
+// Unwrap is for http.ResponseController.
+func (p patient) Unwrap() http.ResponseWriter { return p.ResponseWriter }
+
+func (p patient) wait() {
+	_ = http.NewResponseController(p.ResponseWriter).SetWriteDeadline(time.Now().Add(WriteTime)) // what has none waits for nobody
+}
+
+// Write implements http.ResponseWriter.
+func (p patient) Write(data []byte) (int, error) {
+	var load limit.Load
+	load.Of(p.bytes)
+	defer load.Release()
+	if len(data) > smallWrite && !load.Take(requestWeight*int64(len(data))) {
+		return 0, errUnread
+	}
+	p.wait()
+	return p.ResponseWriter.Write(data)
+}
+
+// FlushError is for http.ResponseController.
+func (p patient) FlushError() error {
+	p.wait()
+	return http.NewResponseController(p.ResponseWriter).Flush()
 }

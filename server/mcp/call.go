@@ -20,6 +20,9 @@ func (f *face) call(ctx context.Context, req *sdk.CallToolRequest) (*sdk.CallToo
 	if err != nil {
 		return nil, &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: err.Error()}
 	}
+	if !utf8.Valid(req.Params.Arguments) {
+		return nil, &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: "arguments: they are not valid UTF-8"}
+	}
 	at := round{ID: of.ToolUse}
 	again := req.Params.RequestState != "" || req.Params.InputResponses != nil
 	if again {
@@ -39,7 +42,7 @@ func (f *face) call(ctx context.Context, req *sdk.CallToolRequest) (*sdk.CallToo
 		ToolUseId: in.ToolUse, ConversationId: in.Conversation, TurnId: in.Turn, PromptId: in.Prompt,
 		ToolName: req.Params.Name, ArgumentsJson: string(req.Params.Arguments), Profile: f.profile,
 		// What the first round was allowed to have, its further rounds have.
-		AllowDuplicateEffect: at.N > 0,
+		AllowDuplicateEffect: at.Asked != "",
 	}})
 	switch {
 	case err != nil:

@@ -2,36 +2,21 @@ package mcp
 
 import (
 	"context"
+	"crypto/rand"
 	"encoding/json"
 	"fmt"
 	"log/slog"
+	"runtime/debug"
 	"sync"
 
+	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 	"google.golang.org/protobuf/proto"
 
+	"github.com/sidecall/sidecall/internal/identity"
 	"github.com/sidecall/sidecall/internal/limit"
 	sidecallv1 "github.com/sidecall/sidecall/proto/sidecall/v1"
 )
-
-// Options are what a front is made of.
-type Options struct {
-	// Tools is the sidecar.
-	Tools sidecallv1.ToolServiceClient
-	// Servers are the MCP servers behind it.
-	Servers sidecallv1.McpServiceClient
-	// Version is the sidecar's own, which clients are told.
-	Version string
-	// Log is told what clients did wrong; nil drops it.
-	Log *slog.Logger
-	// Scope bounds the conversations of requests that name none, where there is no session to
-	// do it; empty where there is nothing.
-	Scope string
-	// MaxRequestBytes bounds one request.
-	MaxRequestBytes int64
-	// Bytes is what requests take room of while they are worked on; nil is without a bound.
-	Bytes *limit.Bytes
-}
 
 // face is what the clients of one profile see.
 type face struct {
@@ -45,6 +30,20 @@ type face struct {
 
 	mu     sync.Mutex
 	listed map[string]*sidecallv1.Tool
+	// subscribed is what each session has subscribed to, by URI.
+	subscribed map[*sdk.ServerSession]map[string]bool
+}
+
+func capabilities(servers bool) *sdk.ServerCapabilities {
+	c := &sdk.ServerCapabilities{
+		Tools:        &sdk.ToolCapabilities{ListChanged: true},
+		Experimental: map[string]any{identity.Extension: map[string]any{"version": 1}},
+	}
+	if servers {
+		c.Resources, c.Prompts, c.Completions = &sdk.ResourceCapabilities{Subscribe: true, ListChanged: true}, &sdk.PromptCapabilities{ListChanged: true}, new(sdk.CompletionCapabilities)
+		c.Logging = new(sdk.LoggingCapabilities) //nolint:staticcheck // it works as long as clients have it
+	}
+	return c
 }
 
 // sessions is how many clients are connected.
@@ -55,10 +54,12 @@ func (f *face) sessions() (n int) {
 	return n
 }
 
-// heard logs what a client could not be told: it may have gone.
-func (f *face) heard(err error) {
-	if err != nil {
-		f.options.Log.Debug("mcp: a client that cannot be told", "error", err)
+// recovered keeps a bug in one request from ending the process: the library has no net.
+func (f *face) recovered(method string, err *error) {
+	if p := recover(); p != nil {
+		id := "err_" + rand.Text()[:12]
+		f.options.Log.Error("panic", "id", id, "method", method, "panic", fmt.Sprint(p), "stack", string(debug.Stack()))
+		*err = &jsonrpc.Error{Code: jsonrpc.CodeInternalError, Message: "the sidecar failed on this request; the operator finds it in the log as " + id}
 	}
 }
 
@@ -195,4 +196,30 @@ func effectWord(effect sidecallv1.Effect) string {
 	default:
 		return "non_idempotent"
 	}
+}
+
+// heard logs what a client could not be told: it may have gone.
+func (f *face) heard(err error) {
+	if err != nil {
+		f.options.Log.Debug("mcp: a client that cannot be told", "error", err)
+	}
+}
+
+// Options are what a front is made of.
+type Options struct {
+	// Tools is the sidecar.
+	Tools sidecallv1.ToolServiceClient
+	// Servers are the MCP servers behind it.
+	Servers sidecallv1.McpServiceClient
+	// Version is the sidecar's own, which clients are told.
+	Version string
+	// Log is told what clients did wrong; nil drops it.
+	Log *slog.Logger
+	// Scope bounds the conversations of requests that name none, where there is no session to
+	// do it; empty where there is nothing.
+	Scope string
+	// MaxRequestBytes bounds one request.
+	MaxRequestBytes int64
+	// Bytes is what requests take room of while they are worked on; nil is without a bound.
+	Bytes *limit.Bytes
 }

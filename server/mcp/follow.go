@@ -6,14 +6,22 @@ import (
 	"time"
 
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
 
 	sidecallv1 "github.com/sidecall/sidecall/proto/sidecall/v1"
 )
 
-// follow tells sessions what changes, until ctx ends.
-func (f *face) follow(ctx context.Context) {
+// follow tells sessions what changes, until ctx ends or there is no such profile any more. Once the
+// face is not what a new one would be, retire is called: who comes then gets another.
+func (f *face) follow(ctx context.Context, retire func()) {
 	for ctx.Err() == nil {
-		if err := f.hear(ctx); ctx.Err() == nil {
+		err := f.hear(ctx, retire)
+		if status.Code(err) == codes.InvalidArgument {
+			retire()
+			return
+		}
+		if ctx.Err() == nil {
 			f.options.Log.Debug("mcp: the sidecar is not followed for now", "error", err)
 		}
 		select {
@@ -24,7 +32,7 @@ func (f *face) follow(ctx context.Context) {
 }
 
 // hear tells sessions what the sidecar says, until it says no more: the error is why.
-func (f *face) hear(ctx context.Context) error {
+func (f *face) hear(ctx context.Context, retire func()) error {
 	stream, err := f.options.Servers.Follow(ctx, &sidecallv1.FollowRequest{Profile: f.profile})
 	if err != nil {
 		return err
@@ -37,6 +45,9 @@ func (f *face) hear(ctx context.Context) error {
 		switch said.GetMethod() {
 		case "notifications/tools/list_changed":
 			err = f.look(ctx)
+			if servers, wrong := hasServers(ctx, f.options, f.profile); wrong == nil && servers != f.servers {
+				retire()
+			}
 		case "notifications/prompts/list_changed":
 			f.server.AddPrompt(&sdk.Prompt{Name: nobody}, nil) // which tells sessions that there is a change
 			f.server.RemovePrompts(nobody)
@@ -57,11 +68,49 @@ func (f *face) hear(ctx context.Context) error {
 // changed: the lists that clients get are the servers' own.
 const nobody = "sidecall-changed"
 
-// subscribe has a server tell of a resource; unsubscribe not any more.
+// subscribe has a server tell of a resource, as long as the session lasts; unsubscribe not any more.
+// A session has one subscription of a resource, and ends no other's.
 func (f *face) subscribe(ctx context.Context, req *sdk.SubscribeRequest) error {
-	return f.hand(ctx, "resources/subscribe", req.Params)
+	f.mu.Lock()
+	had := f.subscribed[req.Session][req.Params.URI]
+	f.mu.Unlock()
+	if had {
+		return nil
+	}
+	if err := f.hand(ctx, "resources/subscribe", req.Params); err != nil {
+		return err
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	of, known := f.subscribed[req.Session]
+	if !known {
+		of = make(map[string]bool)
+		f.subscribed[req.Session] = of
+		go f.leave(req.Session)
+	}
+	of[req.Params.URI] = true
+	return nil
 }
 
 func (f *face) unsubscribe(ctx context.Context, req *sdk.UnsubscribeRequest) error {
-	return f.hand(ctx, "resources/unsubscribe", req.Params)
+	f.mu.Lock()
+	had := f.subscribed[req.Session][req.Params.URI]
+	delete(f.subscribed[req.Session], req.Params.URI)
+	f.mu.Unlock()
+	if !had {
+		return nil
+	}
+	return f.hand(context.WithoutCancel(ctx), "resources/unsubscribe", req.Params) // its client may have gone
+}
+
+// leave ends what a session has subscribed to when it has ended.
+func (f *face) leave(session *sdk.ServerSession) {
+	_ = session.Wait() // however it ended
+	f.mu.Lock()
+	of := f.subscribed[session]
+	delete(f.subscribed, session)
+	f.mu.Unlock()
+	for uri := range of {
+		f.heard(f.hand(context.Background(), "resources/unsubscribe", &sdk.UnsubscribeParams{URI: uri}))
+	}
 }

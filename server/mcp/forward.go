@@ -10,6 +10,7 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
+	"github.com/sidecall/sidecall/internal/limit"
 	sidecallv1 "github.com/sidecall/sidecall/proto/sidecall/v1"
 )
 
@@ -63,6 +64,12 @@ func (f *face) forward(ctx context.Context, method string, req sdk.Request, resu
 	raw, err := f.ask(ctx, method, req.GetParams())
 	if err != nil {
 		return nil, err
+	}
+	var load limit.Load
+	load.Of(f.options.Bytes)
+	defer load.Release()
+	if len(raw) > smallWrite && !load.Take(requestWeight*int64(len(raw))) {
+		return nil, &jsonrpc.Error{Code: jsonrpc.CodeInternalError, Message: errNoRoom.Error()}
 	}
 	if session, ok := req.GetSession().(*sdk.ServerSession); ok && isStateless(session) {
 		raw = complete(raw)

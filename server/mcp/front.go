@@ -12,7 +12,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net/http"
-	"strings"
+	"slices"
 	"sync"
 	"time"
 
@@ -20,7 +20,6 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
-	"github.com/sidecall/sidecall/internal/identity"
 	sidecallv1 "github.com/sidecall/sidecall/proto/sidecall/v1"
 )
 
@@ -46,6 +45,9 @@ type Front struct {
 
 	mu    sync.Mutex
 	faces map[string]*face // by profile
+	every []*face          // those too that have retired, whose sessions go on
+	// opening is how many requests may be opening a session.
+	opening int
 }
 
 // New returns a front that serves nobody yet. Whoever has one closes it.
@@ -66,7 +68,7 @@ func New(options Options) *Front {
 		DisableLocalhostProtection: true,
 		MaxRequestBodyBytes:        options.MaxRequestBytes,
 		SessionTimeout:             sessionIdle,
-		EventStore:                 sdk.NewMemoryEventStore(nil),
+		EventStore:                 newEvents(),
 		Logger:                     options.Log,
 	}
 	f.stateful = sdk.NewStreamableHTTPHandler(of, &opts)
@@ -88,32 +90,30 @@ func (f *Front) Handler() http.Handler {
 const stateless20260728 = "2026-07-28"
 
 func (f *Front) serve(w http.ResponseWriter, req *http.Request) {
-	face, err := f.face(req.Context(), req.PathValue("profile"))
-	if err != nil {
+	if _, err := f.face(req.Context(), req.PathValue("profile")); err != nil {
 		http.Error(w, err.Error(), httpStatus(err))
 		return
 	}
+	if req.Method == http.MethodGet || req.Header.Get("Mcp-Method") == "subscriptions/listen" {
+		ctx, cancel := context.WithCancel(req.Context())
+		defer cancel()
+		defer context.AfterFunc(f.life, cancel)()
+		req = req.WithContext(ctx)
+	}
 	if req.Header.Get("Mcp-Protocol-Version") >= stateless20260728 {
-		nameEmpty(req.Header)
 		f.stateless.ServeHTTP(w, req)
 		return
 	}
-	if req.Header.Get("Mcp-Session-Id") == "" && face.sessions() >= maxSessions {
-		w.Header().Set("Retry-After", "10")
-		http.Error(w, fmt.Sprintf("there are %d sessions open already: close some (DELETE), or wait until they are idle for %s", maxSessions, sessionIdle), http.StatusServiceUnavailable)
-		return
+	if req.Header.Get("Mcp-Session-Id") == "" {
+		done, ok := f.open()
+		if !ok {
+			w.Header().Set("Retry-After", "10")
+			http.Error(w, fmt.Sprintf("there are %d sessions open already: close some (DELETE), or wait until they are idle for %s", maxSessions, sessionIdle), http.StatusServiceUnavailable)
+			return
+		}
+		defer done()
 	}
 	f.stateful.ServeHTTP(w, req)
-}
-
-// nameEmpty writes the headers of arguments that are empty texts in their other form: the library
-// takes one that is there and empty for one that is missing.
-func nameEmpty(header http.Header) {
-	for name, values := range header {
-		if strings.HasPrefix(name, "Mcp-Param-") && len(values) == 1 && values[0] == "" {
-			header[name] = []string{"=?base64??="}
-		}
-	}
 }
 
 // Run serves one client on a transport, with the tools of a profile, until it leaves or ctx
@@ -129,9 +129,12 @@ func (f *Front) Run(ctx context.Context, transport sdk.Transport, profile string
 	return nil
 }
 
+// Leave ends what only listens, which would hold up who waits for requests to end.
+func (f *Front) Leave() { f.end() }
+
 // Close ends all sessions, and what the front does by itself.
 func (f *Front) Close() {
-	f.end()
+	f.Leave()
 	f.following.Wait()
 	for _, face := range f.all() {
 		for session := range face.server.Sessions() {
@@ -145,11 +148,26 @@ func (f *Front) Close() {
 func (f *Front) all() []*face {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	all := make([]*face, 0, len(f.faces))
-	for _, face := range f.faces {
-		all = append(all, face)
+	return slices.Clone(f.every)
+}
+
+// open counts in a request that may open a session, until done; false when there are enough.
+func (f *Front) open() (done func(), ok bool) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	sessions := f.opening
+	for _, face := range f.every {
+		sessions += face.sessions()
 	}
-	return all
+	if sessions >= maxSessions {
+		return nil, false
+	}
+	f.opening++
+	return func() {
+		f.mu.Lock()
+		defer f.mu.Unlock()
+		f.opening--
+	}, true
 }
 
 // face is that of a profile; an error when there is none of that name, or nobody can say.
@@ -172,9 +190,18 @@ func (f *Front) face(ctx context.Context, profile string) (*face, error) {
 	if f.life.Err() != nil {
 		return nil, status.Error(codes.Unavailable, "the front is closed")
 	}
-	f.faces[profile] = made
-	f.following.Go(func() { made.follow(f.life) })
+	f.faces[profile], f.every = made, append(f.every, made)
+	f.following.Go(func() { made.follow(f.life, func() { f.retire(made) }) })
 	return made, nil
+}
+
+// retire has who comes from now on get another face.
+func (f *Front) retire(old *face) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.faces[old.profile] == old {
+		delete(f.faces, old.profile)
+	}
 }
 
 // newFace returns the face of a profile, which there must be.
@@ -187,7 +214,7 @@ func newFace(ctx context.Context, options *Options, profile string) (*face, erro
 	if err != nil {
 		return nil, err
 	}
-	f := &face{options: options, profile: profile, servers: servers, listed: map[string]*sidecallv1.Tool{}}
+	f := &face{options: options, profile: profile, servers: servers, listed: map[string]*sidecallv1.Tool{}, subscribed: map[*sdk.ServerSession]map[string]bool{}}
 	f.handler = f.call
 	serves := &sdk.ServerOptions{
 		Instructions: taught.GetText(),
@@ -203,22 +230,11 @@ func newFace(ctx context.Context, options *Options, profile string) (*face, erro
 	return f, f.look(ctx)
 }
 
-func capabilities(servers bool) *sdk.ServerCapabilities {
-	c := &sdk.ServerCapabilities{
-		Tools:        &sdk.ToolCapabilities{ListChanged: true},
-		Experimental: map[string]any{identity.Extension: map[string]any{"version": 1}},
-	}
-	if servers {
-		c.Resources, c.Prompts, c.Completions = &sdk.ResourceCapabilities{Subscribe: true, ListChanged: true}, &sdk.PromptCapabilities{ListChanged: true}, new(sdk.CompletionCapabilities)
-		c.Logging = new(sdk.LoggingCapabilities) //nolint:staticcheck // it works as long as clients have it
-	}
-	return c
-}
-
 // receive sees to it that a client sees the tools that there are, and answers for those that
 // there are not.
 func (f *face) receive(next sdk.MethodHandler) sdk.MethodHandler {
-	return func(ctx context.Context, method string, req sdk.Request) (sdk.Result, error) {
+	return func(ctx context.Context, method string, req sdk.Request) (_ sdk.Result, err error) {
+		defer f.recovered(method, &err)
 		if result := forwarded[method]; result != nil && f.servers {
 			return f.forward(ctx, method, req, result())
 		}

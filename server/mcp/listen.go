@@ -67,7 +67,7 @@ func (f *face) said(ctx context.Context, session *sdk.ServerSession, m *sidecall
 
 // answer asks a client what a server wants of it, and hands the answer back.
 func (f *face) answer(ctx context.Context, session *sdk.ServerSession, m *sidecallv1.McpMessage) {
-	result, err := askClient(ctx, session, m.GetMethod(), []byte(m.GetParamsJson()))
+	result, err := f.askClient(ctx, session, m.GetMethod(), []byte(m.GetParamsJson()))
 	answer := &sidecallv1.AnswerRequest{QuestionId: m.GetQuestionId()}
 	encoded, wrong := json.Marshal(result)
 	if err = errors.Join(err, wrong); err != nil {
@@ -79,7 +79,8 @@ func (f *face) answer(ctx context.Context, session *sdk.ServerSession, m *sideca
 	f.heard(err)
 }
 
-func askClient(ctx context.Context, session *sdk.ServerSession, method string, params []byte) (any, error) {
+func (f *face) askClient(ctx context.Context, session *sdk.ServerSession, method string, params []byte) (_ any, err error) {
+	defer f.recovered(method, &err)
 	switch method {
 	case "elicitation/create":
 		return asks(ctx, params, session.Elicit)

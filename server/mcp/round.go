@@ -6,6 +6,7 @@ import (
 	"crypto/sha256"
 	"encoding/base64"
 	"encoding/json"
+	"strings"
 
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
@@ -19,15 +20,14 @@ import (
 type round struct {
 	// ID is that of the first round, whether the client has named it or it was made.
 	ID string `json:"id"`
-	// N counts the rounds in which the tool has asked for input; 0 where only a person was waited
-	// for.
-	N int `json:"n,omitempty"`
-	// Server is the state that the tool's server gave.
+	// Asked is the id of the round in which the tool has asked for input, and Server the state that
+	// its server gave then. Empty where only a person was waited for.
+	Asked  string `json:"asked,omitempty"`
 	Server string `json:"server,omitempty"`
 }
 
-// encode is the state as a client gets it. What was changed on the way is noticed; it is no
-// secret, and reaches only calls of who sends it.
+// encode is the state as a client gets it. It is no secret, and proves nothing: what it says of a
+// call is believed as far as the call's record says it too.
 func (r round) encode() string {
 	encoded, _ := json.Marshal(r) // of texts and a number
 	sum := sha256.Sum256(encoded)
@@ -64,7 +64,11 @@ func (f *face) continued(ctx context.Context, params *sdk.CallToolParamsRaw, of 
 	case at.ID != of.ToolUse:
 		return at, wrongState("it is of another call than _meta says")
 	}
-	_, err = f.execution(ctx, *of)
+	before := *of
+	if at.Asked != "" {
+		before.ToolUse = at.Asked
+	}
+	known, err := f.execution(ctx, before)
 	switch status.Code(err) {
 	case codes.OK, codes.DataLoss: // what is lost, its execution tells
 	case codes.NotFound:
@@ -72,13 +76,24 @@ func (f *face) continued(ctx context.Context, params *sdk.CallToolParamsRaw, of 
 	default:
 		return at, rpcError(err)
 	}
+	if at.Asked != "" && !at.follows(known, params.Name) {
+		return at, errState
+	}
 	return at, nil
+}
+
+// follows reports that the round is the answer to what a call has asked for, by its record. So no
+// client makes up a round, which would have the effect of its call once more.
+func (r round) follows(asked *sidecallv1.Execution, tool string) bool {
+	var q question
+	return (r.Asked == r.ID || strings.HasPrefix(r.Asked, r.ID+"#")) && asked.GetToolName() == tool &&
+		json.Unmarshal([]byte(asked.GetResult().GetInputRequiredJson()), &q) == nil && q.Error == nil && q.RequestState == r.Server
 }
 
 // in is the call of a round: each has an id of its own, which is the same whenever the round is
 // repeated.
 func (n named) in(at round) named {
-	if at.N > 0 {
+	if at.Asked != "" {
 		state, _ := json.Marshal(at.encode()) // a text
 		n.Call = n.Round(state)
 	}
@@ -110,7 +125,7 @@ func (f *face) asked(ctx context.Context, res *sidecallv1.ExecuteToolResponse, o
 		if q.Error != nil {
 			return nil, q.Error
 		}
-		at.N, at.Server = at.N+1, q.RequestState
+		at = round{ID: at.ID, Asked: of.in(at).ToolUse, Server: q.RequestState}
 		if res.GetReplayed() {
 			next, err := f.execution(ctx, of.in(at))
 			if err == nil && next.GetState() == sidecallv1.ExecutionState_EXECUTION_STATE_DONE && next.GetResult() != nil {

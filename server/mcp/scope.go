@@ -3,6 +3,7 @@ package mcp
 import (
 	"crypto/rand"
 	"encoding/json"
+	"strings"
 
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
@@ -20,9 +21,11 @@ type named struct {
 const (
 	// conversationHeader names the conversation of a request where _meta does not.
 	conversationHeader = "Sidecall-Conversation-Id"
-	// claudeCode has ids of its provider: two calls never have the same one, whatever
-	// conversation they are of. Nor have two that another sidecar makes.
+	// claudeCode has ids of its provider. Two calls never have the same one, whatever conversation
+	// they are of, where that is the provider whose ids begin so; nor have two that another
+	// sidecar makes.
 	claudeCode = "claudecode/toolUseId"
+	everywhere = "toolu_"
 	// world is the conversation of calls whose ids are nobody else's.
 	world = "mcp"
 )
@@ -44,7 +47,7 @@ func name(meta sdk.Meta, scope string) (named, error) {
 	}
 	switch {
 	case n.Conversation != "":
-	case meta[claudeCode] == n.ToolUse, meta[identity.Key] == n.ToolUse:
+	case meta[claudeCode] == n.ToolUse && strings.HasPrefix(n.ToolUse, everywhere), meta[identity.Key] == n.ToolUse:
 		n.Conversation = world // whatever session it is sent in the next time
 	case n.made && scope == "":
 		n.Conversation = alone(n.ToolUse)

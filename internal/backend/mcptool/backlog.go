@@ -19,6 +19,8 @@ const (
 	// may be asked.
 	maxAskedParams = 4 << 10
 	maxQuestion    = 256 << 10
+	// maxNote bounds the parameters of what is said to everybody, in bytes: a URI, or nothing.
+	maxNote = 4 << 10
 )
 
 // backlog counts what the server has asked and nobody has answered yet.

@@ -138,7 +138,7 @@ func (in *inbox) wanted(r *jsonrpc.Request) bool {
 		}
 		return false
 	case methodUpdated, "notifications/resources/list_changed", "notifications/prompts/list_changed":
-		if in.hear != nil {
+		if in.hear != nil && len(r.Params) <= maxNote {
 			in.hear(r.Method, r.Params)
 		}
 		return false
