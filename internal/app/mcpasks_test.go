@@ -149,7 +149,7 @@ func newAsking() *asking {
 		return fmt.Sprintf("%s %v", res.Action, res.Content["name"]), nil
 	})
 	tool("sample", func(ctx context.Context, session *mcp.ServerSession) (string, error) {
-		res, err := session.CreateMessage(ctx, &mcp.CreateMessageParams{MaxTokens: 9, Messages: []*mcp.SamplingMessage{{Role: "user", Content: &mcp.TextContent{Text: "2+2?"}}}})
+		res, err := session.CreateMessage(ctx, &mcp.CreateMessageParams{MaxTokens: 9, Messages: []*mcp.SamplingMessage{{Role: "user", Content: &mcp.TextContent{Text: "2+2?"}}}}) //nolint:staticcheck // it works as long as clients have it
 		if err != nil {
 			return "", err
 		}
@@ -176,8 +176,8 @@ func answering() *mcp.ClientOptions {
 			}
 			return &mcp.ElicitResult{Action: "accept", Content: map[string]any{"name": "ada"}}, nil
 		},
-		CreateMessageHandler: func(_ context.Context, req *mcp.CreateMessageRequest) (*mcp.CreateMessageResult, error) {
-			return &mcp.CreateMessageResult{Model: "m", Role: "assistant", Content: &mcp.TextContent{Text: "4"}}, nil
+		CreateMessageHandler: func(_ context.Context, req *mcp.CreateMessageRequest) (*mcp.CreateMessageResult, error) { //nolint:staticcheck // likewise
+			return &mcp.CreateMessageResult{Model: "m", Role: "assistant", Content: &mcp.TextContent{Text: "4"}}, nil //nolint:staticcheck // likewise
 		},
 	}
 }

@@ -38,11 +38,11 @@ func (d *desk) book(_ context.Context, req *mcp.CallToolRequest) (*mcp.CallToolR
 		}}}
 	}
 	state, responses := req.Params.RequestState, req.Params.InputResponses
-	switch {
-	case state == "":
+	switch state {
+	case "":
 		d.ran("first")
 		return ask("name", "named"), nil
-	case state == "named":
+	case "named":
 		name, _ := responses["name"].(*mcp.ElicitResult).Content["name"].(string)
 		d.ran("named " + name)
 		return ask("sure", "sure "+name), nil

@@ -32,6 +32,8 @@ type face struct {
 	listed map[string]*sidecallv1.Tool
 	// subscribed is what each session has subscribed to, by URI.
 	subscribed map[*sdk.ServerSession]map[string]bool
+	// leaving are what end that with their sessions.
+	leaving sync.WaitGroup
 }
 
 func capabilities(servers bool) *sdk.ServerCapabilities {

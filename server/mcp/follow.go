@@ -86,7 +86,8 @@ func (f *face) subscribe(ctx context.Context, req *sdk.SubscribeRequest) error {
 	if !known {
 		of = make(map[string]bool)
 		f.subscribed[req.Session] = of
-		go f.leave(req.Session)
+		ctx := context.WithoutCancel(ctx) // it lasts as long as the session
+		f.leaving.Go(func() { f.leave(ctx, req.Session) })
 	}
 	of[req.Params.URI] = true
 	return nil
@@ -104,13 +105,13 @@ func (f *face) unsubscribe(ctx context.Context, req *sdk.UnsubscribeRequest) err
 }
 
 // leave ends what a session has subscribed to when it has ended.
-func (f *face) leave(session *sdk.ServerSession) {
+func (f *face) leave(ctx context.Context, session *sdk.ServerSession) {
 	_ = session.Wait() // however it ended
 	f.mu.Lock()
 	of := f.subscribed[session]
 	delete(f.subscribed, session)
 	f.mu.Unlock()
 	for uri := range of {
-		f.heard(f.hand(context.Background(), "resources/unsubscribe", &sdk.UnsubscribeParams{URI: uri}))
+		f.heard(f.hand(ctx, "resources/unsubscribe", &sdk.UnsubscribeParams{URI: uri}))
 	}
 }

@@ -142,6 +142,7 @@ func (f *Front) Close() {
 				f.options.Log.Debug("mcp: a session that does not close", "error", err)
 			}
 		}
+		face.leaving.Wait()
 	}
 }
 

@@ -41,7 +41,7 @@ func conformance(t *testing.T, args ...string) *exec.Cmd {
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), conformanceTime)
 	t.Cleanup(cancel)
-	return exec.CommandContext(ctx, node, append([]string{filepath.Join(bin, "conformance")}, args...)...) //nolint:gosec // the test's own
+	return exec.CommandContext(ctx, node, append([]string{filepath.Join(bin, "conformance")}, args...)...)
 }
 
 // scored is how many scenarios a revision requires of a server.

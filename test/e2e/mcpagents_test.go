@@ -40,7 +40,7 @@ func TestTheMCPClientOfAnAgentFramework(t *testing.T) {
 // isPaidTwice runs a client that pays twice under one id.
 func (open *till) isPaidTwice(t *testing.T, client []string) {
 	t.Helper()
-	cmd := exec.CommandContext(t.Context(), client[0], client[1:]...) //nolint:gosec // the test's own
+	cmd := exec.CommandContext(t.Context(), client[0], client[1:]...)
 	cmd.Env = append(os.Environ(), "OPENAI_AGENTS_DISABLE_TRACING=1")
 	var log strings.Builder
 	cmd.Stderr = &log

@@ -112,7 +112,7 @@ func (open *till) onStdio(t *testing.T) []string {
 
 func (open *till) isPaidAt(t *testing.T, client []string) {
 	t.Helper()
-	cmd := exec.CommandContext(t.Context(), client[0], client[1:]...) //nolint:gosec // the test's own
+	cmd := exec.CommandContext(t.Context(), client[0], client[1:]...)
 	var log strings.Builder
 	cmd.Stderr = &log
 	out, err := cmd.Output()
