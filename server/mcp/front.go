@@ -13,6 +13,7 @@ import (
 	"log/slog"
 	"net/http"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -101,6 +102,7 @@ func (f *Front) serve(w http.ResponseWriter, req *http.Request) {
 		req = req.WithContext(ctx)
 	}
 	if req.Header.Get("Mcp-Protocol-Version") >= stateless20260728 {
+		nameEmpty(req.Header)
 		f.stateless.ServeHTTP(w, req)
 		return
 	}
@@ -114,6 +116,16 @@ func (f *Front) serve(w http.ResponseWriter, req *http.Request) {
 		defer done()
 	}
 	f.stateful.ServeHTTP(w, req)
+}
+
+// nameEmpty writes the headers of arguments that are empty texts in their other form: the library
+// takes one that is there and empty for one that is missing.
+func nameEmpty(header http.Header) {
+	for name, values := range header {
+		if strings.HasPrefix(name, "Mcp-Param-") && len(values) == 1 && values[0] == "" {
+			header[name] = []string{"=?base64??="}
+		}
+	}
 }
 
 // Run serves one client on a transport, with the tools of a profile, until it leaves or ctx
