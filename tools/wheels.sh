@@ -67,7 +67,7 @@ if [ -f "$server" ]; then
 	mkdir home data
 	echo '{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{},"clientInfo":{"name":"try","version":"1"}}}' |
 		HOME=$PWD/home .venv/bin/sidecall wrap -- node "$server" "$PWD/data" >said || die "sidecall wrap failed: $(cat said)"
-	grep -q '"id":1,' said || die "sidecall wrap says $(cat said)"
+	grep -q '"serverInfo"' said || die "sidecall wrap says $(cat said)"
 else
 	say "no MCP server is installed here (make deps), so none is tried"
 fi
