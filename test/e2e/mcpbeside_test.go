@@ -35,7 +35,7 @@ func TestAServerThroughAndBesideASidecar(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	command := exec.CommandContext(t.Context(), server.Command[0], server.Command[1:]...) //nolint:gosec // the test's own
+	command := exec.CommandContext(t.Context(), server.Command[0], server.Command[1:]...)
 	command.Env = server.Env
 	beside := connects(t, &mcp.CommandTransport{Command: command})
 	address := harness.FreePort(t)

@@ -193,7 +193,7 @@ func paymentOverMCP(id string) *mcp.CallToolParams {
 
 func stdioClient(t *testing.T, command []string) (*exec.Cmd, *mcp.ClientSession) {
 	t.Helper()
-	cmd := exec.CommandContext(t.Context(), command[0], command[1:]...) //nolint:gosec // the test's own
+	cmd := exec.CommandContext(t.Context(), command[0], command[1:]...)
 	cmd.Stderr = io.Discard
 	client := mcp.NewClient(&mcp.Implementation{Name: "test", Version: "1"}, nil)
 	session, err := client.Connect(t.Context(), &mcp.CommandTransport{Command: cmd}, nil)
