@@ -305,6 +305,9 @@ func (f *file) grow(by int64) error {
 			return errors.Join(err, cut)
 		}
 	}
+	if err := f.untouched(); err != nil {
+		return err // it was cut meanwhile, and is as long as it was, with a hole
+	}
 	for range by {
 		f.add()
 	}
