@@ -15,9 +15,10 @@ import (
 	sidecallv1 "github.com/sidecall/sidecall/proto/sidecall/v1"
 	"github.com/sidecall/sidecall/server"
 	"github.com/sidecall/sidecall/server/mcp"
+	"github.com/sidecall/sidecall/server/rest"
 )
 
-// mcpFront serves clients of MCP. It is a client of a server of agents, by a connection within
+// mcpFront serves clients of MCP, and of JSON. It is a client of a server of agents, by a connection within
 // the process: a call goes the way, and has the bounds, that one has which comes over gRPC.
 type mcpFront struct {
 	front  *mcp.Front
@@ -41,13 +42,18 @@ func newMCPFront(p *parts, version string, bytes *limit.Bytes) *mcpFront {
 		panic(err) // of options that are not the config's
 	}
 	f.conn = conn
+	tools := sidecallv1.NewToolServiceClient(conn)
 	f.front = mcp.New(mcp.Options{
-		Tools: sidecallv1.NewToolServiceClient(conn), Servers: sidecallv1.NewMcpServiceClient(conn), Version: version, Log: p.telemetry.Logger,
+		Tools: tools, Servers: sidecallv1.NewMcpServiceClient(conn), Version: version, Log: p.telemetry.Logger,
 		MaxRequestBytes: int64(p.config.Limits.MaxRequestBytes), Bytes: bytes,
 	})
+	pages := http.NewServeMux()
+	pages.Handle("/", f.front.Handler())
+	pages.Handle("/v1/tools", f.front.Bounded(rest.Handler(tools)))
+	pages.Handle("/v1/tools/", f.front.Bounded(rest.Handler(tools)))
 	hosts := append([]string{cfg.Reveal()}, cfg.Hosts...)
 	f.server = &http.Server{
-		Handler:           server.OnlyHosts(f.front.Handler(), "http.hosts", hosts...),
+		Handler:           server.OnlyHosts(pages, "http.hosts", hosts...),
 		ReadHeaderTimeout: 5 * time.Second, IdleTimeout: time.Minute, WriteTimeout: mcp.WriteTime, MaxHeaderBytes: maxHeaderBytes,
 	}
 	return f

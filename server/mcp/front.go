@@ -82,8 +82,8 @@ func New(options Options) *Front {
 // looks at the host of requests. A page of another origin is refused.
 func (f *Front) Handler() http.Handler {
 	mux := http.NewServeMux()
-	mux.Handle("/mcp", bounded(&f.options, http.HandlerFunc(f.serve)))
-	mux.Handle("/mcp/{profile}", bounded(&f.options, http.HandlerFunc(f.serve)))
+	mux.Handle("/mcp", f.Bounded(http.HandlerFunc(f.serve)))
+	mux.Handle("/mcp/{profile}", f.Bounded(http.HandlerFunc(f.serve)))
 	return http.NewCrossOriginProtection().Handler(mux)
 }
 

@@ -1,0 +1,130 @@
+package app
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"testing"
+)
+
+// post sends a call as JSON, and returns what it is answered.
+func (s *shop) post(t *testing.T, tool, body string) (code int, answer map[string]any) {
+	t.Helper()
+	return s.ask(t, http.MethodPost, "/v1/tools/"+tool, body, http.Header{"Content-Type": {"application/json"}})
+}
+
+func (s *shop) ask(t *testing.T, method, path, body string, header http.Header) (code int, answer map[string]any) {
+	t.Helper()
+	req, err := http.NewRequestWithContext(t.Context(), method, s.url+path, strings.NewReader(body))
+	if err != nil {
+		t.Fatal(err)
+	}
+	req.Header = header
+	res, err := http.DefaultClient.Do(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = res.Body.Close() }()
+	text, err := io.ReadAll(res.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := json.Unmarshal(text, &answer); err != nil {
+		answer = map[string]any{"text": string(text)}
+	}
+	return res.StatusCode, answer
+}
+
+func TestACallOfJSONRunsOnce(t *testing.T) {
+	s := newShop(t)
+	const call = `{"tool_use_id":"toolu_1","conversation_id":"c","arguments":{"cents":5}}`
+	for _, replayed := range []any{nil, true} {
+		code, res := s.post(t, "pay", call)
+		if code != http.StatusOK || res["content"] != `{"payment":1}` || res["replayed"] != replayed || res["is_error"] == true {
+			t.Errorf("%d %v", code, res)
+		}
+	}
+	if n := s.paid.Load(); n != 1 {
+		t.Errorf("%d payments of one call", n)
+	}
+	code, res := s.ask(t, http.MethodGet, "/v1/tools", "", nil)
+	tools, _ := json.Marshal(res["tools"])
+	if code != http.StatusOK || !strings.Contains(string(tools), `"name":"pay"`) || !strings.Contains(string(tools), "input_schema_json") {
+		t.Errorf("%d %s", code, tools)
+	}
+}
+
+// What is wrong with the arguments is for the model: the call is answered, in five fields. They are
+// what the program sent, byte for byte.
+func TestArgumentsOfJSONAreForTheModel(t *testing.T) {
+	s := newShop(t)
+	for n, c := range []struct{ arguments, want string }{
+		{`{"cents":"5"}`, "INVALID_ARGS"},
+		{`{"cents":1e400}`, "INVALID_ARGS"},
+		{`{"cents":5,"cents":6}`, "INVALID_ARGS"},
+		{`{"cents":5.5}`, "INVALID_ARGS"},
+		{`[5]`, "INVALID_ARGS"},
+		{`{"cents":900}`, "APPROVAL_REQUIRED"},
+		{`{"cents":900719925474099312345678}`, "APPROVAL_REQUIRED"},
+	} {
+		code, res := s.post(t, "pay", fmt.Sprintf(`{"arguments":%s,"conversation_id":"%d","tool_use_id":"toolu_1"}`, c.arguments, n))
+		five, _ := res["error"].(map[string]any)
+		if code != http.StatusOK || res["is_error"] != true || five["code"] != c.want || five["hint"] == "" {
+			t.Errorf("%s: %d %v", c.arguments, code, res)
+		}
+	}
+	code, res := s.post(t, "pya", `{"tool_use_id":"1","conversation_id":"c"}`)
+	five, _ := res["error"].(map[string]any)
+	if code != http.StatusOK || five["code"] != "UNKNOWN_TOOL" {
+		t.Errorf("a tool that there is not: %d %v", code, res)
+	}
+	if n := s.paid.Load(); n != 0 {
+		t.Errorf("%d payments", n)
+	}
+}
+
+// What is wrong with a request is for the program, and names the place. Nothing is called.
+func TestARequestOfJSONThatIsNone(t *testing.T) {
+	s := newShop(t)
+	isJSON := http.Header{"Content-Type": {"application/json; charset=utf-8"}}
+	for name, c := range map[string]struct {
+		method, path, body string
+		header             http.Header
+		code               int
+		says               string
+	}{
+		"no JSON":            {"POST", "/v1/tools/pay", `cents=5`, isJSON, 400, "one JSON object"},
+		"nothing":            {"POST", "/v1/tools/pay", ``, isJSON, 400, "one JSON object"},
+		"half of it":         {"POST", "/v1/tools/pay", `{"tool_use_id":"1","arguments":{"cents"`, isJSON, 400, "the body: "},
+		"two of it":          {"POST", "/v1/tools/pay", `{"tool_use_id":"1"}{}`, isJSON, 400, "after the object"},
+		"a batch":            {"POST", "/v1/tools/pay", `[{"tool_use_id":"1"}]`, isJSON, 400, "a batch"},
+		"arguments twice":    {"POST", "/v1/tools/pay", `{"arguments":{},"arguments":{"cents":5}}`, isJSON, 400, "arguments twice"},
+		"arguments also":     {"POST", "/v1/tools/pay", `{"arguments":{},"arguments_json":"{}"}`, isJSON, 400, "arguments_json"},
+		"an id twice":        {"POST", "/v1/tools/pay", `{"tool_use_id":"1","tool_use_id":"2"}`, isJSON, 400, "tool_use_id"},
+		"an id that is none": {"POST", "/v1/tools/pay", `{"tool_use_id":1}`, isJSON, 400, "the body: "},
+		"a member unknown":   {"POST", "/v1/tools/pay", `{"tool_use":"1"}`, isJSON, 400, `"tool_use"`},
+		"two names":          {"POST", "/v1/tools/pay", `{"tool_name":"order","tool_use_id":"1"}`, isJSON, 400, `"order"`},
+		"no id":              {"POST", "/v1/tools/pay", `{"conversation_id":"c","arguments":{"cents":5}}`, isJSON, 400, "tool_use_id"},
+		"no conversation":    {"POST", "/v1/tools/pay", `{"tool_use_id":"1","arguments":{"cents":5}}`, isJSON, 400, "conversation_id"},
+		"of a form":          {"POST", "/v1/tools/pay", `{}`, http.Header{"Content-Type": {"text/plain"}}, 400, "application/json"},
+		"without a type":     {"POST", "/v1/tools/pay", `{}`, nil, 400, "application/json"},
+		"no UTF-8":           {"POST", "/v1/tools/pay", "{\"tool_use_id\":\"\xff\"}", isJSON, 400, "UTF-8"},
+		"a page of another":  {"POST", "/v1/tools/pay", `{}`, http.Header{"Content-Type": {"application/json"}, "Origin": {"https://example.com"}}, 403, "cross-origin"},
+		"a GET of a call":    {"GET", "/v1/tools/pay", ``, nil, 405, "Method Not Allowed"},
+		"a page of nobody":   {"GET", "/v1/tools?page_token=x", ``, nil, 400, "page_token"},
+	} {
+		code, res := s.ask(t, c.method, c.path, c.body, c.header)
+		said, _ := json.Marshal(res)
+		if code != c.code || !strings.Contains(strings.ReplaceAll(string(said), `\"`, `"`), c.says) {
+			t.Errorf("%s: %d %s, want %d with %q", name, code, said, c.code, c.says)
+		}
+	}
+	if code, _ := s.post(t, "pay", `{"tool_use_id":"1","arguments":{"x":"`+strings.Repeat("x", 32<<20)+`"}}`); code != http.StatusRequestEntityTooLarge {
+		t.Errorf("32 MiB are answered %d", code)
+	}
+	if n := s.paid.Load(); n != 0 {
+		t.Errorf("%d payments", n)
+	}
+}

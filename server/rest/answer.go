@@ -1,0 +1,76 @@
+package rest
+
+import (
+	"context"
+	"encoding/json"
+	"net/http"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/metadata"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/encoding/protojson"
+	"google.golang.org/protobuf/proto"
+)
+
+// told is how a message is written: by the names of the contract.
+var told = protojson.MarshalOptions{UseProtoNames: true}
+
+// answer writes what the sidecar has said. A call that failed is answered too: what is an error
+// here is for the program, and its call was not made.
+func answer(w http.ResponseWriter, res proto.Message, err error) {
+	var body []byte
+	if err == nil {
+		body, err = told.Marshal(res)
+	}
+	if err != nil {
+		refuse(w, status.Convert(err))
+		return
+	}
+	write(w, http.StatusOK, body)
+}
+
+// refuse writes why there is no answer.
+func refuse(w http.ResponseWriter, why *status.Status) {
+	body, _ := json.Marshal(map[string]any{"status": why.Code().String(), "message": why.Message()}) // of texts alone
+	write(w, httpStatus(why.Code()), body)
+}
+
+func write(w http.ResponseWriter, code int, body []byte) {
+	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set("X-Content-Type-Options", "nosniff")
+	w.WriteHeader(code)
+	_, _ = w.Write(body) //nolint:gosec // JSON, which no browser takes for a page; a client that has gone asks again
+}
+
+// httpStatus is that of a code of gRPC.
+func httpStatus(code codes.Code) int {
+	switch code {
+	case codes.InvalidArgument, codes.FailedPrecondition, codes.OutOfRange:
+		return http.StatusBadRequest
+	case codes.NotFound:
+		return http.StatusNotFound
+	case codes.PermissionDenied:
+		return http.StatusForbidden
+	case codes.Unauthenticated:
+		return http.StatusUnauthorized
+	case codes.ResourceExhausted, codes.Unavailable:
+		return http.StatusServiceUnavailable
+	case codes.DeadlineExceeded:
+		return http.StatusGatewayTimeout
+	case codes.Canceled:
+		return 499 // nobody reads it: the client has gone
+	default:
+		return http.StatusInternalServerError
+	}
+}
+
+// traced is the context of a request, with the trace that it belongs to.
+func traced(r *http.Request) context.Context {
+	var all []string
+	for _, name := range []string{"traceparent", "tracestate", "baggage"} {
+		if value := r.Header.Get(name); value != "" {
+			all = append(all, name, value)
+		}
+	}
+	return metadata.AppendToOutgoingContext(r.Context(), all...)
+}
