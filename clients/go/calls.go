@@ -15,7 +15,7 @@ import (
 // ExecuteTool runs one call; one whose effect must not be repeated at most once per
 // (Conversation, Turn, ID).
 func (c *Client) ExecuteTool(ctx context.Context, call Call) (*Result, error) {
-	if call.Conversation == "" {
+	if call.ConversationID == "" {
 		return nil, ErrNoConversation
 	}
 	var trailer metadata.MD
@@ -33,7 +33,7 @@ func (c *Client) ExecuteTool(ctx context.Context, call Call) (*Result, error) {
 func (c *Client) ExecuteTools(ctx context.Context, calls ...Call) ([]*Result, error) {
 	requests := make([]*sidecallv1.ExecuteToolRequest, len(calls))
 	for i, call := range calls {
-		if call.Conversation == "" {
+		if call.ConversationID == "" {
 			return nil, fmt.Errorf("calls[%d]: %w", i, ErrNoConversation)
 		}
 		requests[i] = call.request()

@@ -24,9 +24,9 @@ type Conversation struct {
 	// Messages are all of it so far, byte for byte as they were appended, but for results
 	// that Compact leaves out.
 	Messages []json.RawMessage
-	// Prompt is the one that the last messages belong to, and those that Append is given.
+	// PromptID is the one that the last messages belong to, and those that Append is given.
 	// Who appends a message of the user by hand sets another; RunLoop does so by itself.
-	Prompt string
+	PromptID string
 
 	client *Client
 	// leaves is what is left out of Messages when they are loaded.
@@ -84,7 +84,7 @@ func (v *Conversation) load(ctx context.Context) error {
 	if got := Format(resumed.GetProvider()); err == nil && got != v.Format {
 		return fmt.Errorf("conversation %s is one of %s, not of %s", v.ID, got, v.Format)
 	}
-	v.Messages, v.pending, v.Prompt, v.unsure = nil, resumed.GetPending(), resumed.GetPromptId(), true
+	v.Messages, v.pending, v.PromptID, v.unsure = nil, resumed.GetPending(), resumed.GetPromptId(), true
 	v.add(resumed.GetMessagesJson())
 	for int64(len(v.Messages)) < resumed.GetVersion() {
 		page, err := insist(ctx, func() (*sidecallv1.LoadConversationResponse, error) {
@@ -137,7 +137,7 @@ func (v *Conversation) append(ctx context.Context, turn string, open bool, messa
 	}
 	request := &sidecallv1.AppendMessagesRequest{
 		ConversationId: v.ID, ExpectedVersion: int64(len(v.Messages)), Provider: string(v.Format), TurnId: turn, MessagesJson: raw,
-		AppendId: rand.Text(), PromptId: v.Prompt,
+		AppendId: rand.Text(), PromptId: v.PromptID,
 	}
 	v.unsure = true // whatever comes of it: what is not known to be refused may be kept
 	_, err := insist(ctx, func() (*sidecallv1.AppendMessagesResponse, error) {
@@ -163,7 +163,7 @@ func stale(err error) error {
 // Resume makes the calls that have no result: with the ids that they had, so that what is
 // done is replayed and nothing runs twice; and appends what answers them. A call of so
 // long ago that its record may be forgotten is not made again. of has what
-// they share, but for ID, Tool, Arguments, Conversation and Turn; its Prompt counts where
+// they share, but for ID, Tool, Arguments, ConversationID and TurnID; its PromptID counts where
 // the conversation has none, since calls stay in theirs. What it returns is empty
 // where every call has its result. Where one of them waits for a person (Held) nothing is appended:
 // resume once more when it is decided. After an error it loads what there is first.
@@ -176,8 +176,8 @@ func (v *Conversation) Resume(ctx context.Context, of Call) (*ToolMessages, erro
 	if len(v.pending) == 0 {
 		return &ToolMessages{}, nil
 	}
-	v.Prompt = cmp.Or(v.Prompt, of.Prompt)
-	of.Conversation, of.Turn, of.Prompt = v.ID, "", v.Prompt
+	v.PromptID = cmp.Or(v.PromptID, of.PromptID)
+	of.ConversationID, of.TurnID, of.PromptID = v.ID, "", v.PromptID
 	v.unsure = true // whatever comes of it
 	answered, err := v.client.run(ctx, &sidecallv1.RunMessageRequest{OpenAtVersion: int64(len(v.Messages))}, of)
 	if err != nil {

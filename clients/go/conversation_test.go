@@ -182,7 +182,7 @@ func TestMessagesBeginAnotherPromptAndCallsStayInTheirs(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		ended, err := client.RunLoop(t.Context(), saying(said), messages, sidecall.LoopOptions{Of: sidecall.Call{Prompt: prompt}, Keep: kept, MaxTurns: 1})
+		ended, err := client.RunLoop(t.Context(), saying(said), messages, sidecall.LoopOptions{Of: sidecall.Call{PromptID: prompt}, Keep: kept, MaxTurns: 1})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -64,8 +64,8 @@ func Example() {
 	client, end := connected()
 	defer end()
 	results, err := client.ExecuteTools(context.Background(),
-		sidecall.Call{ID: "toolu_01", Tool: "get_order", Arguments: `{"order_id":"A-1"}`, Conversation: "c1", Turn: "1"},
-		sidecall.Call{ID: "toolu_02", Tool: "fetch_order", Arguments: `{"order_id":"A-1"}`, Conversation: "c1", Turn: "1"},
+		sidecall.Call{ToolUseID: "toolu_01", ToolName: "get_order", Arguments: `{"order_id":"A-1"}`, ConversationID: "c1", TurnID: "1"},
+		sidecall.Call{ToolUseID: "toolu_02", ToolName: "fetch_order", Arguments: `{"order_id":"A-1"}`, ConversationID: "c1", TurnID: "1"},
 	)
 	if err != nil {
 		slog.Error("no result: the same calls may be sent again with the same ids", "error", err)
@@ -86,7 +86,7 @@ func ExampleClient_RunTools() {
 	// As the SDK of the provider gives it.
 	message := `{"id":"msg_1","type":"message","role":"assistant","stop_reason":"tool_use","content":[
 		{"type":"tool_use","id":"toolu_01","name":"get_order","input":{"order_id":"A-1"}}]}`
-	answered, err := client.RunTools(context.Background(), message, sidecall.Call{Conversation: "c1", Prompt: "p1"})
+	answered, err := client.RunTools(context.Background(), message, sidecall.Call{ConversationID: "c1", PromptID: "p1"})
 	if err != nil {
 		slog.Error("no result", "error", err)
 		return
@@ -112,7 +112,7 @@ func ExampleClient_RunLoop() {
 	loop, err := client.RunLoop(context.Background(),
 		func(_ context.Context, messages []json.RawMessage) (any, error) { return model[len(messages)/2], nil },
 		[]any{map[string]string{"role": "user", "content": "Where is A-1?"}},
-		sidecall.LoopOptions{Of: sidecall.Call{Conversation: "c1"}})
+		sidecall.LoopOptions{Of: sidecall.Call{ConversationID: "c1"}})
 	if err != nil {
 		slog.Error("no end", "error", err)
 		return

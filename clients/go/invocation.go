@@ -14,10 +14,10 @@ import (
 
 // Invocation is the call that a function serves.
 type Invocation struct {
-	// Tool is the function's own name.
-	Tool string
-	// ID is the call's own id, Conversation and Turn are where it belongs.
-	ID, Conversation, Turn string
+	// ToolName is the function's own name.
+	ToolName string
+	// ToolUseID is the call's own id, ConversationID and TurnID are where it belongs.
+	ToolUseID, ConversationID, TurnID string
 	// Key is the idempotency key: the same for every attempt of a call, different for
 	// every call.
 	Key string

@@ -75,7 +75,7 @@ type Loop struct {
 func (c *Client) RunLoop(ctx context.Context, ask Ask, messages []any, options LoopOptions) (*Loop, error) {
 	l := &loop{LoopOptions: options, ask: ask, client: c, Loop: Loop{ExitReason: "error"}}
 	err := l.begin(ctx, messages)
-	if l.PromptID = l.Of.Prompt; err != nil || l.ExitReason == heldUp {
+	if l.PromptID = l.Of.PromptID; err != nil || l.ExitReason == heldUp {
 		return &l.Loop, err
 	}
 	if l.Keep != nil && len(messages) == 0 && l.Keep.ended() {
@@ -104,30 +104,30 @@ type loop struct {
 // begin brings together the messages that the loop begins with, and the prompt that it is
 // in: what is unfinished goes on in its own, and the messages begin another.
 func (l *loop) begin(ctx context.Context, messages []any) error {
-	named := l.Of.Prompt != ""
-	l.Of.Prompt = cmp.Or(l.Of.Prompt, rand.Text())
+	named := l.Of.PromptID != ""
+	l.Of.PromptID = cmp.Or(l.Of.PromptID, rand.Text())
 	if l.Keep != nil {
-		l.Of.Conversation = l.Keep.ID
+		l.Of.ConversationID = l.Keep.ID
 		answered, err := l.untilDecided(ctx, func() (*ToolMessages, error) { return l.Keep.Resume(ctx, l.Of) })
 		if err != nil {
 			return err
 		}
 		if len(answered.Held()) > 0 {
 			l.Results, l.ExitReason, l.Messages = answered.Results, heldUp, slices.Clone(l.Keep.Messages)
-			l.Of.Prompt = l.Keep.Prompt
+			l.Of.PromptID = l.Keep.PromptID
 			return nil
 		}
-		if named || len(messages) > 0 || l.Keep.Prompt == "" {
-			l.Keep.Prompt = l.Of.Prompt
+		if named || len(messages) > 0 || l.Keep.PromptID == "" {
+			l.Keep.PromptID = l.Of.PromptID
 		}
-		l.Of.Prompt = l.Keep.Prompt
+		l.Of.PromptID = l.Keep.PromptID
 		if err := l.Keep.append(ctx, "", false, messages...); err != nil {
 			return err
 		}
 		l.Messages = slices.Clone(l.Keep.Messages)
 		return nil
 	}
-	if l.Of.Conversation == "" {
+	if l.Of.ConversationID == "" {
 		return ErrNoConversation
 	}
 	for _, m := range messages {
@@ -157,7 +157,7 @@ func (c *Client) endPrompt(ctx context.Context, of Call, reason string) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), lastWord)
 	defer cancel()
 	_, _ = sidecallv1.NewConversationServiceClient(c.conn).EndPrompt(ctx, &sidecallv1.EndPromptRequest{
-		ConversationId: of.Conversation, PromptId: of.Prompt, Profile: of.Profile, ExitReason: reason,
+		ConversationId: of.ConversationID, PromptId: of.PromptID, Profile: of.Profile, ExitReason: reason,
 	})
 }
 
@@ -210,10 +210,10 @@ func (l *loop) turn(ctx context.Context) (*ToolMessages, error) {
 	of := l.Of
 	// A message without an id is known by its place among all: some providers start their
 	// ids of calls again in every turn, and a loop that goes on later comes to the same.
-	of.TokensUsed, of.Turn = l.Tokens, cmp.Or(read.GetId(), fmt.Sprintf("%s/%d", l.PromptID, len(l.Messages)))
+	of.TokensUsed, of.TurnID = l.Tokens, cmp.Or(read.GetId(), fmt.Sprintf("%s/%d", l.PromptID, len(l.Messages)))
 	own, calls := rawOf(read.GetMessagesJson()), read.GetCalls() > 0
 	if isWhole := read.GetCut() == ""; isWhole || !calls {
-		if err := l.add(ctx, of.Turn, isWhole && calls, own); err != nil || !calls {
+		if err := l.add(ctx, of.TurnID, isWhole && calls, own); err != nil || !calls {
 			l.ExitReason = exitReason(read, err)
 			return nil, err
 		}
@@ -229,7 +229,7 @@ func (l *loop) turn(ctx context.Context) (*ToolMessages, error) {
 	}
 	turn := ""
 	if own != nil {
-		turn = of.Turn
+		turn = of.TurnID
 	}
 	return answered, l.add(ctx, turn, false, slices.Concat(own, answered.Messages))
 }

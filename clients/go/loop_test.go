@@ -42,7 +42,7 @@ func TestATurnIsOneBatch(t *testing.T) {
 	client := connect(t, answering(&asked, fine))
 	for _, c := range []struct{ given, want string }{{"", "msg_1"}, {"7", "7"}} {
 		asked = nil
-		answer, err := client.RunTools(t.Context(), wants, sidecall.Call{Conversation: "c", Prompt: "p", Turn: c.given})
+		answer, err := client.RunTools(t.Context(), wants, sidecall.Call{ConversationID: "c", PromptID: "p", TurnID: c.given})
 		if err != nil || len(answer.Messages) != 1 || len(answer.Results) != 2 || answer.Stop || answer.RequireEscalation {
 			t.Fatalf("%+v, %v", answer, err)
 		}
@@ -67,7 +67,7 @@ func TestATurnIsSentAgainWhileTheSidecarIsAway(t *testing.T) {
 			}
 			return &sidecallv1.ExecuteToolsResponse{Results: []*sidecallv1.ExecuteToolResponse{{ToolUseId: "a"}, {ToolUseId: "b"}}}, nil
 		}})
-		_, err := client.RunTools(t.Context(), wants, sidecall.Call{Conversation: "c"})
+		_, err := client.RunTools(t.Context(), wants, sidecall.Call{ConversationID: "c"})
 		if times != want || (err == nil) != (want == 3) {
 			t.Errorf("%v: sent %d times, %v", code, times, err)
 		}
@@ -111,7 +111,7 @@ func TestALoop(t *testing.T) {
 				said := c.model[min(turn, len(c.model)-1)]
 				turn++
 				return said, nil
-			}, []any{map[string]string{"role": "user", "content": "hi"}}, sidecall.LoopOptions{Of: sidecall.Call{Conversation: "c"}, MaxTurns: c.most, OnEscalation: c.escalate})
+			}, []any{map[string]string{"role": "user", "content": "hi"}}, sidecall.LoopOptions{Of: sidecall.Call{ConversationID: "c"}, MaxTurns: c.most, OnEscalation: c.escalate})
 			if err != nil || ended.ExitReason != c.reason || ended.Turns != c.turns || ended.PromptID == "" {
 				t.Errorf("%+v, %v", ended, err)
 			}
@@ -152,7 +152,7 @@ func TestALoopThatWaitsForAPerson(t *testing.T) {
 			said := model[0]
 			model = model[1:]
 			return said, nil
-		}, []any{map[string]string{"role": "user", "content": "hi"}}, sidecall.LoopOptions{Of: sidecall.Call{Conversation: "c"}, OnHeld: c.onHeld})
+		}, []any{map[string]string{"role": "user", "content": "hi"}}, sidecall.LoopOptions{Of: sidecall.Call{ConversationID: "c"}, OnHeld: c.onHeld})
 		if err != nil || ended.ExitReason != c.reason || ended.PromptID == "" {
 			t.Errorf("%s: %+v, %v", name, ended, err)
 		}
@@ -168,7 +168,7 @@ func TestATurnWithoutAnIDHasItsPlace(t *testing.T) {
 	model := []string{strings.Replace(wants, "msg_1", "", 1), strings.Replace(wants, "msg_1", "", 1), done}
 	turn := 0
 	_, err := client.RunLoop(t.Context(), func(context.Context, []json.RawMessage) (any, error) { turn++; return model[turn-1], nil },
-		[]any{map[string]string{"role": "user", "content": "hi"}}, sidecall.LoopOptions{Of: sidecall.Call{Conversation: "c", Prompt: "p"}})
+		[]any{map[string]string{"role": "user", "content": "hi"}}, sidecall.LoopOptions{Of: sidecall.Call{ConversationID: "c", PromptID: "p"}})
 	if err != nil || len(asked) != 2 {
 		t.Fatalf("%d batches, %v", len(asked), err)
 	}
@@ -182,7 +182,7 @@ func TestATurnWithoutAnIDHasItsPlace(t *testing.T) {
 func TestALoopWhoseModelIsAway(t *testing.T) {
 	away := errors.New("the provider is away")
 	ended, err := connect(t, fake{}).RunLoop(t.Context(), func(context.Context, []json.RawMessage) (any, error) { return nil, away }, nil,
-		sidecall.LoopOptions{Of: sidecall.Call{Conversation: "c"}})
+		sidecall.LoopOptions{Of: sidecall.Call{ConversationID: "c"}})
 	if !errors.Is(err, away) || ended.ExitReason != "error" {
 		t.Errorf("%+v, %v", ended, err)
 	}

@@ -72,7 +72,7 @@ func (m *ToolMessages) Held() (held []*Result) {
 // While the sidecar is away, the message is sent again, for 30 s: its calls have the same
 // ids. Calls of a message that was cut are answered and not run.
 func (c *Client) RunTools(ctx context.Context, message any, of Call) (*ToolMessages, error) {
-	if of.Conversation == "" {
+	if of.ConversationID == "" {
 		return nil, ErrNoConversation
 	}
 	text, err := jsonOf(message)
@@ -83,7 +83,7 @@ func (c *Client) RunTools(ctx context.Context, message any, of Call) (*ToolMessa
 }
 
 func (c *Client) run(ctx context.Context, request *sidecallv1.RunMessageRequest, of Call) (*ToolMessages, error) {
-	of.ID, of.Tool, of.Arguments = "", "", ""
+	of.ToolUseID, of.ToolName, of.Arguments = "", "", ""
 	request.Shared, request.MaxResponseBytes = of.request(), MaxResponseBytes
 	answer, err := insist(ctx, func() (*sidecallv1.RunMessageResponse, error) { return c.service.RunMessage(ctx, request) })
 	if err != nil {

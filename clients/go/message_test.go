@@ -99,7 +99,7 @@ func TestAMessageInItsForms(t *testing.T) {
 	for _, form := range []any{text, []byte(text), json.RawMessage(text), asSDK{text}, map[string]any{"choices": value}} {
 		var sent string
 		client := connect(t, fake{message: func(r *sidecallv1.RunMessageRequest) { sent = r.GetMessageJson() }})
-		_, err := client.RunTools(t.Context(), form, sidecall.Call{Conversation: "c"})
+		_, err := client.RunTools(t.Context(), form, sidecall.Call{ConversationID: "c"})
 		if sent != text && sent != `{"choices":`+text+`}` {
 			t.Errorf("%T: sent %s, %v", form, sent, err)
 		}
@@ -109,7 +109,7 @@ func TestAMessageInItsForms(t *testing.T) {
 func TestWhatIsNoMessage(t *testing.T) {
 	client := connect(t, fake{})
 	for _, message := range []any{nil, `{"role":"user","content":"hi"}`, func() {}} {
-		if _, err := client.RunTools(t.Context(), message, sidecall.Call{Conversation: "c"}); !errors.Is(err, sidecall.ErrWrongMessage) {
+		if _, err := client.RunTools(t.Context(), message, sidecall.Call{ConversationID: "c"}); !errors.Is(err, sidecall.ErrWrongMessage) {
 			t.Errorf("%v: %v", message, err)
 		}
 	}

@@ -163,7 +163,7 @@ func (s *shift) timed(in *sidecallv1.WorkerInvoke) (context.Context, context.Can
 // call runs a function and says what became of it.
 func (s *shift) call(ctx context.Context, f *function, in *sidecallv1.WorkerInvoke) {
 	ctx = context.WithValue(ctx, currentKey{}, &current{shift: s, id: in.GetInvocationId(), Invocation: Invocation{
-		Tool: in.GetTool(), ID: in.GetToolUseId(), Conversation: in.GetConversationId(), Turn: in.GetTurnId(),
+		ToolName: in.GetTool(), ToolUseID: in.GetToolUseId(), ConversationID: in.GetConversationId(), TurnID: in.GetTurnId(),
 		Key: in.GetIdempotencyKey(), Attempt: int(in.GetAttempt()), Traceparent: in.GetTraceparent(), Baggage: in.GetBaggage(),
 	}})
 	result := s.safely(ctx, f, in)

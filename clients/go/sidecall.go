@@ -8,7 +8,7 @@
 //
 //	client, err := sidecall.Dial("unix:///run/sidecall/sidecall.sock")
 //	...
-//	answered, err := client.RunTools(ctx, message, sidecall.Call{Conversation: id, Prompt: prompt})
+//	answered, err := client.RunTools(ctx, message, sidecall.Call{ConversationID: id, PromptID: prompt})
 //	messages = append(messages, answered.Messages...)
 //
 // RunTools takes the message of a provider (Anthropic, OpenAI Chat Completions and
@@ -59,7 +59,7 @@ var ErrBrokenAnswer = errors.New("the answer does not match the calls")
 
 // ErrNoConversation is of calls that name no conversation. Nothing was sent: it is the
 // program's to mend, and no model's.
-var ErrNoConversation = errors.New("every call belongs to a conversation: set Call.Conversation to its id, the same one in all its turns and after a restart")
+var ErrNoConversation = errors.New("every call belongs to a conversation: set Call.ConversationID to its id, the same one in all its turns and after a restart")
 
 // The generated messages are the contract, so they are the result types too.
 type (
@@ -73,23 +73,23 @@ type (
 
 // Call is one tool call of an assistant turn.
 type Call struct {
-	// ID is the provider's id of the call (tool_use.id, tool_call.id). Required.
-	ID string
-	// Tool is the name that the model gave. Required.
-	Tool string
+	// ToolUseID is the provider's id of the call (tool_use.id, tool_call.id). Required.
+	ToolUseID string
+	// ToolName is the name that the model gave. Required.
+	ToolName string
 	// Arguments are the JSON text that the model gave, untouched: the sidecar
 	// is the one to find fault with it. Empty means {}.
 	Arguments string
 
-	// Conversation and Turn are part of the call's identity. Conversation is
-	// required. Some providers start their ids again in every turn, so Turn should be
+	// ConversationID and TurnID are part of the call's identity. ConversationID is
+	// required. Some providers start their ids again in every turn, so TurnID should be
 	// something stable such as the turn's index.
-	Conversation, Turn string
-	// Message is the message of the model that the call stands in, for whoever sends the
+	ConversationID, TurnID string
+	// MessageID is the message of the model that the call stands in, for whoever sends the
 	// calls of a message one after the other: the loop guard takes them together then.
-	Message string
-	// Prompt is the user prompt that the call belongs to.
-	Prompt string
+	MessageID string
+	// PromptID is the user prompt that the call belongs to.
+	PromptID string
 	// Profile chooses tools and limits; empty means the sidecar's default.
 	Profile string
 
@@ -115,13 +115,13 @@ type Call struct {
 // request is the call on the wire.
 func (c Call) request() *sidecallv1.ExecuteToolRequest {
 	r := &sidecallv1.ExecuteToolRequest{
-		ToolUseId:      c.ID,
-		ToolName:       c.Tool,
+		ToolUseId:      c.ToolUseID,
+		ToolName:       c.ToolName,
 		ArgumentsJson:  c.Arguments,
-		ConversationId: c.Conversation,
-		TurnId:         c.Turn,
-		MessageId:      c.Message,
-		PromptId:       c.Prompt,
+		ConversationId: c.ConversationID,
+		TurnId:         c.TurnID,
+		MessageId:      c.MessageID,
+		PromptId:       c.PromptID,
 		Profile:        c.Profile,
 		ValidateOnly:   c.ValidateOnly,
 		HoldOnly:       c.HoldOnly,

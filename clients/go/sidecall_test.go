@@ -120,8 +120,8 @@ func TestEveryPartOfACallArrives(t *testing.T) {
 	}})
 
 	result, err := client.ExecuteTool(t.Context(), sidecall.Call{
-		ID: "toolu_1", Tool: "answer", Arguments: `{"q": 1.0}`,
-		Conversation: "c", Turn: "t", Message: "m", Prompt: "p", Profile: "research",
+		ToolUseID: "toolu_1", ToolName: "answer", Arguments: `{"q": 1.0}`,
+		ConversationID: "c", TurnID: "t", MessageID: "m", PromptID: "p", Profile: "research",
 		ValidateOnly: true, Timeout: 1500 * time.Millisecond, MaxOutputChars: 100, TokensUsed: 7,
 		Labels: map[string]string{"team": "shop"}, AllowDuplicateEffect: true, HoldOnly: true,
 	})
@@ -146,7 +146,7 @@ func TestACallThatSaysLittleSendsLittle(t *testing.T) {
 		}
 		return &sidecallv1.ExecuteToolResponse{}, nil
 	}})
-	if _, err := client.ExecuteTool(t.Context(), sidecall.Call{ID: "1", Tool: "now", Conversation: "c"}); err != nil {
+	if _, err := client.ExecuteTool(t.Context(), sidecall.Call{ToolUseID: "1", ToolName: "now", ConversationID: "c"}); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -158,7 +158,7 @@ func TestAFailedToolIsAResultAndNoError(t *testing.T) {
 			Error: &sidecallv1.ToolError{Code: "NOT_FOUND"},
 		}, nil
 	}})
-	result, err := client.ExecuteTool(t.Context(), sidecall.Call{ID: "1", Tool: "get_order", Conversation: "c"})
+	result, err := client.ExecuteTool(t.Context(), sidecall.Call{ToolUseID: "1", ToolName: "get_order", ConversationID: "c"})
 	if err != nil || !result.GetIsError() || result.GetError().GetCode() != "NOT_FOUND" {
 		t.Errorf("result %v, error %v", result, err)
 	}
@@ -170,7 +170,7 @@ func TestNothingIsSentTwice(t *testing.T) {
 		requests.Add(1)
 		return nil, status.Error(codes.Unavailable, "draining")
 	}})
-	_, err := client.ExecuteTool(t.Context(), sidecall.Call{ID: "1", Tool: "refund", Conversation: "c"})
+	_, err := client.ExecuteTool(t.Context(), sidecall.Call{ToolUseID: "1", ToolName: "refund", ConversationID: "c"})
 	if status.Code(err) != codes.Unavailable || requests.Load() != 1 {
 		t.Errorf("%d requests, error %v", requests.Load(), err)
 	}
@@ -204,7 +204,7 @@ func TestABatch(t *testing.T) {
 				}
 				return test.response, test.err
 			}})
-			results, err := client.ExecuteTools(t.Context(), sidecall.Call{ID: "a", Tool: "first", Conversation: "c"}, sidecall.Call{ID: "b", Tool: "second", Conversation: "c"})
+			results, err := client.ExecuteTools(t.Context(), sidecall.Call{ToolUseID: "a", ToolName: "first", ConversationID: "c"}, sidecall.Call{ToolUseID: "b", ToolName: "second", ConversationID: "c"})
 			switch {
 			case errors.Is(err, sidecall.ErrBrokenAnswer) != test.broken:
 				t.Errorf("error %v", err)
@@ -231,7 +231,7 @@ func TestAResultMayBeLarge(t *testing.T) {
 	client := connect(t, fake{tool: func(*sidecallv1.ExecuteToolRequest) (*sidecallv1.ExecuteToolResponse, error) {
 		return &sidecallv1.ExecuteToolResponse{Content: large}, nil
 	}})
-	result, err := client.ExecuteTool(t.Context(), sidecall.Call{ID: "1", Tool: "dump", Conversation: "c"})
+	result, err := client.ExecuteTool(t.Context(), sidecall.Call{ToolUseID: "1", ToolName: "dump", ConversationID: "c"})
 	if err != nil || result.GetContent() != large {
 		t.Errorf("%d characters, error %v", len(result.GetContent()), err)
 	}
@@ -301,7 +301,7 @@ func TestASidecarThatIsNotThereIsUnavailable(t *testing.T) {
 	if err := listener.Close(); err != nil {
 		t.Fatal(err)
 	}
-	_, err = dial(t, gone).ExecuteTool(t.Context(), sidecall.Call{ID: "1", Tool: "now", Conversation: "c"})
+	_, err = dial(t, gone).ExecuteTool(t.Context(), sidecall.Call{ToolUseID: "1", ToolName: "now", ConversationID: "c"})
 	if status.Code(err) != codes.Unavailable {
 		t.Errorf("error %v", err)
 	}
@@ -322,7 +322,7 @@ func TestACallThatNoRequestCanHold(t *testing.T) {
 		return !slices.ContainsFunc(calls, func(c *sidecallv1.ExecuteToolRequest) bool { return len(c.GetArgumentsJson()) > 50 })
 	}})
 	of := func(id, arguments string) sidecall.Call {
-		return sidecall.Call{ID: id, Tool: "save", Conversation: "c", Arguments: arguments}
+		return sidecall.Call{ToolUseID: id, ToolName: "save", ConversationID: "c", Arguments: arguments}
 	}
 	large := of("b", strings.Repeat("ä", 100))
 	results, err := client.ExecuteTools(t.Context(), of("a", "{}"), large, of("c", "{}"), of("d", "{}"))
@@ -351,14 +351,14 @@ func TestCallsThatDoNotFitIntoOneRequest(t *testing.T) {
 	client := connect(t, fake{tools: ran, fits: func(calls []*sidecallv1.ExecuteToolRequest) bool { return len(calls) <= 2 }})
 	var calls []sidecall.Call
 	for _, id := range []string{"a", "b", "c", "d", "e"} {
-		calls = append(calls, sidecall.Call{ID: id, Tool: "save", Conversation: "c"})
+		calls = append(calls, sidecall.Call{ToolUseID: id, ToolName: "save", ConversationID: "c"})
 	}
 	results, err := client.ExecuteTools(t.Context(), calls...)
 	if err != nil || len(results) != len(calls) {
 		t.Fatal(results, err)
 	}
 	for i, r := range results {
-		if r.GetToolUseId() != calls[i].ID || r.GetContent() != "ran" {
+		if r.GetToolUseId() != calls[i].ToolUseID || r.GetContent() != "ran" {
 			t.Errorf("result %d: %v", i, r)
 		}
 	}
@@ -367,7 +367,7 @@ func TestCallsThatDoNotFitIntoOneRequest(t *testing.T) {
 // Calls of no conversation are the program's mistake: nothing of them is sent.
 func TestCallsOfNoConversation(t *testing.T) {
 	client := connect(t, fake{}) // which would panic
-	call := sidecall.Call{ID: "1", Tool: "save"}
+	call := sidecall.Call{ToolUseID: "1", ToolName: "save"}
 	_, one := client.ExecuteTool(t.Context(), call)
 	_, batch := client.ExecuteTools(t.Context(), call)
 	_, turn := client.RunTools(t.Context(), `{"role":"assistant","content":"done"}`, sidecall.Call{})

@@ -62,7 +62,7 @@ func TestARequestCarriesTheSpanOfItsContext(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, ctx := range []context.Context{t.Context(), within, baggage.ContextWithBaggage(t.Context(), carried), metadata.AppendToOutgoingContext(within, "traceparent", "its own")} {
-		if _, err := client.ExecuteTool(ctx, sidecall.Call{ID: "1", Tool: "t", Conversation: "c"}); err != nil {
+		if _, err := client.ExecuteTool(ctx, sidecall.Call{ToolUseID: "1", ToolName: "t", ConversationID: "c"}); err != nil {
 			t.Fatal(err)
 		}
 	}

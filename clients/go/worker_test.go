@@ -171,7 +171,7 @@ func TestAFunctionIsATool(t *testing.T) {
 	if r := l.hears().GetResult(); r.GetInvocationId() != "1" || r.GetStructuredContentJson() != `{"sum":3}` || r.GetIsError() {
 		t.Errorf("it says %v", r)
 	}
-	if seen != (sidecall.Invocation{Tool: "add", ID: "t", Conversation: "c", Turn: "u", Key: "k", Attempt: 2, Traceparent: "p", Baggage: "b"}) || left <= 0 || left > time.Hour {
+	if seen != (sidecall.Invocation{ToolName: "add", ToolUseID: "t", ConversationID: "c", TurnID: "u", Key: "k", Attempt: 2, Traceparent: "p", Baggage: "b"}) || left <= 0 || left > time.Hour {
 		t.Errorf("the function saw %+v, %s", seen, left)
 	}
 }

@@ -12,16 +12,12 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"os/signal"
 
 	"github.com/spf13/cobra"
 )
 
 func main() {
-	ctx, stop := signal.NotifyContext(context.Background(), asksForEnd()...)
-	// The first signal asks for an end; whoever sends a second one does not want
-	// to wait for it, and gets what the system does by itself.
-	context.AfterFunc(ctx, stop)
+	ctx, stop := untilAsked(context.Background())
 	cmd, err := newRoot().ExecuteContextC(ctx)
 	stop()
 	os.Exit(report(cmd, err))

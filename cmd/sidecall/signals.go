@@ -18,6 +18,31 @@ func asksForEnd() []os.Signal {
 	return signals
 }
 
+// untilAsked returns a context that ends with the first signal that asks for an end. Whoever sends
+// a second one does not want to wait, and gets what the system does by itself: so it is before
+// anything shows that the first was heard, and one that has come by then is passed on.
+func untilAsked(parent context.Context) (_ context.Context, stop func()) {
+	ctx, cancel := context.WithCancel(parent)
+	heard := make(chan os.Signal, 2)
+	signal.Notify(heard, asksForEnd()...)
+	go func() {
+		defer cancel()
+		select {
+		case <-heard:
+		case <-ctx.Done():
+		}
+		signal.Stop(heard)
+		select {
+		case again := <-heard:
+			if again, ok := again.(syscall.Signal); ok {
+				_ = syscall.Kill(os.Getpid(), again) // it is this process, and a signal that there is
+			}
+		default:
+		}
+	}()
+	return ctx, cancel
+}
+
 // outlive has the process go on where the system would end it in the middle of its
 // calls: when whoever reads its log is gone, or on SIGHUP, which is left to heed.
 // Programs that the process starts know nothing of it.

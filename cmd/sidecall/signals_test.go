@@ -1,14 +1,72 @@
 package main
 
 import (
+	"bufio"
 	"context"
+	"errors"
 	"os"
+	"os/exec"
 	"os/signal"
 	"slices"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"testing/synctest"
+	"time"
 )
+
+// askedName is how the test binary is called as a process that is asked to end, and says so, but
+// does not.
+const askedName = "asked-to-end"
+
+var sink atomic.Int64
+
+func askedToEnd() {
+	for range 2 { // it is at work
+		go func() {
+			for n := 0; ; n++ {
+				sink.Store(int64(n))
+			}
+		}()
+	}
+	ctx, _ := untilAsked(context.Background())
+	_, _ = os.Stdout.WriteString("ready\n")
+	<-ctx.Done()
+	_, _ = os.Stdout.WriteString("ending\n")
+	time.Sleep(time.Hour)
+}
+
+// Who sends a second signal as soon as the first was heard does not wait: it was lost now and then,
+// when the process was busy.
+func TestASecondSignalEndsAtOnce(t *testing.T) {
+	for range 5 {
+		p := exec.CommandContext(t.Context(), os.Args[0], askedName)
+		p.Env = append(os.Environ(), "GOMAXPROCS=1")
+		out, err := p.StdoutPipe()
+		if err == nil {
+			err = p.Start()
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		tooLong := time.AfterFunc(30*time.Second, func() { _ = p.Process.Kill() }) // long beyond what it takes
+		lines := bufio.NewScanner(out)
+		for lines.Scan() {
+			if err := p.Process.Signal(syscall.SIGTERM); err != nil {
+				t.Error(err)
+			}
+		}
+		err = p.Wait()
+		tooLong.Stop()
+		exit, ok := errors.AsType[*exec.ExitError](err)
+		if !ok {
+			t.Fatalf("it ended by %v", err)
+		}
+		if status, is := exit.Sys().(syscall.WaitStatus); !is || status.Signal() != syscall.SIGTERM {
+			t.Fatalf("it ended by %v", err)
+		}
+	}
+}
 
 // A SIGHUP is a reload, unless it is that of a terminal which is there no more: also of
 // one that is taken away a moment after.

@@ -17,8 +17,11 @@ const (
 	exampleConfig = "../../docs/examples/shop.yaml"
 )
 
-// The test binary stands in for commands, as sidecall itself does.
+// The test binary stands in for commands, as sidecall itself does, and is what is asked to end.
 func TestMain(m *testing.M) {
+	if len(os.Args) == 2 && os.Args[1] == askedName {
+		askedToEnd()
+	}
 	if len(os.Args) == 3 && os.Args[1] == standInName {
 		root := newRoot()
 		root.SetArgs(os.Args[1:])

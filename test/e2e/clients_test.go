@@ -152,8 +152,8 @@ func TestTheGoClient(t *testing.T) {
 		}
 	})
 	turn := []sidecall.Call{
-		{ID: "call_0", Tool: "create_ticket", Arguments: `{"title":"Paper is out","priority":"low"}`, Conversation: "go", Turn: "1"},
-		{ID: "call_1", Tool: "create_ticket", Arguments: `{"title":`, Conversation: "go", Turn: "1"},
+		{ToolUseID: "call_0", ToolName: "create_ticket", Arguments: `{"title":"Paper is out","priority":"low"}`, ConversationID: "go", TurnID: "1"},
+		{ToolUseID: "call_1", ToolName: "create_ticket", Arguments: `{"title":`, ConversationID: "go", TurnID: "1"},
 	}
 	first, err := client.ExecuteTools(t.Context(), turn...)
 	if err != nil {
@@ -174,7 +174,7 @@ func TestTheGoClient(t *testing.T) {
 	}
 
 	// What a program has done wrong is an error of the program.
-	if _, err := client.ExecuteTool(t.Context(), sidecall.Call{Tool: "create_ticket", Conversation: "go"}); status.Code(err) != codes.InvalidArgument {
+	if _, err := client.ExecuteTool(t.Context(), sidecall.Call{ToolName: "create_ticket", ConversationID: "go"}); status.Code(err) != codes.InvalidArgument {
 		t.Errorf("a call without an id: %v", err)
 	}
 	tools, err := client.ListTools(t.Context(), "")
@@ -193,7 +193,7 @@ func TestACallThatIsTooLargeForARequest(t *testing.T) {
 	}
 	defer client.Close()
 	of := func(id, title string) sidecall.Call {
-		return sidecall.Call{ID: id, Tool: "create_ticket", Conversation: "large", Turn: "1", Arguments: `{"title":"` + title + `","priority":"low"}`}
+		return sidecall.Call{ToolUseID: id, ToolName: "create_ticket", ConversationID: "large", TurnID: "1", Arguments: `{"title":"` + title + `","priority":"low"}`}
 	}
 	results, err := client.ExecuteTools(t.Context(), of("a", "Paper"), of("b", strings.Repeat("x", 5<<20)), of("c", "Ink"))
 	if err != nil {

@@ -129,7 +129,7 @@ func paid(dir string) int {
 	return strings.Count(string(ledger), "paid")
 }
 
-var payment = sidecall.Call{ID: "1", Tool: "pay", Conversation: "c"}
+var payment = sidecall.Call{ToolUseID: "1", ToolName: "pay", ConversationID: "c"}
 
 // A program that was killed in the middle of a call, or whose sidecar was told to end, and
 // that is started again at once, waits for the sidecar before it, and finds what became of
@@ -354,7 +354,7 @@ func TestAGoProgramHasASidecarOfItsOwn(t *testing.T) {
 	message := `{"id":"msg_1","type":"message","role":"assistant","content":[
 		{"type":"tool_use","id":"toolu_1","name":"create_ticket","input":{"title":"Printer on fire","priority":"high"}}]}`
 	for range 2 {
-		answer, err := client.RunTools(t.Context(), message, sidecall.Call{Conversation: "c"})
+		answer, err := client.RunTools(t.Context(), message, sidecall.Call{ConversationID: "c"})
 		if err != nil || len(answer.Results) != 1 || answer.Results[0].GetIsError() {
 			t.Errorf("%+v, %v", answer, err)
 		}

@@ -121,8 +121,8 @@ func TestCallerAndWorkerOverOneConnection(t *testing.T) {
 	go func() { done <- client.Work(ctx, w) }()
 	<-there
 	results, err := client.ExecuteTools(t.Context(),
-		sidecall.Call{ID: "1", Tool: "my_act", Arguments: `{"key":"A"}`, Conversation: "c"},
-		sidecall.Call{ID: "2", Tool: "my_act", Arguments: `{"kee":"B"}`, Conversation: "c"})
+		sidecall.Call{ToolUseID: "1", ToolName: "my_act", Arguments: `{"key":"A"}`, ConversationID: "c"},
+		sidecall.Call{ToolUseID: "2", ToolName: "my_act", Arguments: `{"kee":"B"}`, ConversationID: "c"})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -55,7 +55,7 @@ func goClient(ctx context.Context, addr, id string) error {
 		return err
 	}
 	defer c.Close()
-	_, err = c.ExecuteTool(ctx, sidecall.Call{ID: id, Tool: act, Conversation: "c", Arguments: fmt.Sprintf(`{"fault":"none","key":%q}`, id)})
+	_, err = c.ExecuteTool(ctx, sidecall.Call{ToolUseID: id, ToolName: act, ConversationID: "c", Arguments: fmt.Sprintf(`{"fault":"none","key":%q}`, id)})
 	return err
 }
 
