@@ -33,6 +33,10 @@ type arrivals struct {
 	all  list.List // of *arrival
 }
 
+// receivePatience is how long a request may take to arrive, a large one from when
+// it is let in: agents are on the same machine, and others wait for its place.
+const receivePatience = 10 * time.Second
+
 // arrival is a stream whose request is on the way. What it holds is counted until the
 // request has come, and it has so long for that. The nil arrival is not bounded.
 type arrival struct {

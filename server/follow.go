@@ -16,9 +16,8 @@ import (
 )
 
 const (
-	// maxFollowing bounds who follows servers at a time, maxNews what waits for one of them.
-	maxFollowing = 1000
-	maxNews      = 1000
+	// maxNews bounds what waits for one who follows servers.
+	maxNews = 1000
 	// lookAgain is how often it is looked whether the tools are others.
 	lookAgain = time.Second
 	// toolsChanged is the notification that they are.

@@ -174,10 +174,6 @@ const maxHeaders = 16 << 10
 // bytes.
 const connWindow = 1 << 20
 
-// wellBeyond is how much larger than it may be a request has to be, in bytes, for
-// gRPC to refuse it before it is read: in its own words, which name no setting.
-const wellBeyond = 1 << 20
-
 // readable refuses questions with a text that is not UTF-8, with its field. A call with
 // one gets its result.
 func readable(ctx context.Context, req any, _ *grpc.UnaryServerInfo, next grpc.UnaryHandler) (any, error) {

@@ -203,16 +203,3 @@ func (s *Service) open(ctx context.Context, snapshot *catalog.Snapshot, req *sid
 	}
 	return nil
 }
-
-// written are the messages that tell of results.
-func written(format provider.Format, results []*sidecallv1.ExecuteToolResponse) ([]string, error) {
-	messages, err := provider.Answers(format, results)
-	if err != nil {
-		return nil, status.Errorf(codes.DataLoss, "the calls cannot be answered: %v", err)
-	}
-	all := make([]string, len(messages))
-	for i, m := range messages {
-		all[i] = string(m)
-	}
-	return all, nil
-}

@@ -3,7 +3,6 @@ package server
 import (
 	"cmp"
 	"context"
-	"strings"
 	"time"
 
 	"google.golang.org/grpc/codes"
@@ -103,6 +102,3 @@ func tellAudit(found timeline.Report, res *sidecallv1.AuditConversationsResponse
 	}
 	res.ToolsLeft, res.MessagesLeft = int32(len(found.Tools)-len(res.GetTools())), int32(len(found.Messages)-len(res.GetMessages()))
 }
-
-// carried is a text that gRPC can carry.
-func carried(text string) string { return strings.ToValidUTF8(text, "\uFFFD") }

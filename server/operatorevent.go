@@ -2,6 +2,7 @@ package server
 
 import (
 	"fmt"
+	"strings"
 
 	"github.com/sidecall/sidecall/dedupe"
 	"github.com/sidecall/sidecall/internal/call/result"
@@ -85,3 +86,6 @@ func toldCounts(c timeline.Counts) *sidecallv1.ErrorCounts {
 		Calls: int64(c.Calls), Errors: int64(c.Errors), Recovered: int64(c.Recovered), GaveUp: int64(c.GaveUp), Open: int64(c.Open), Spun: int64(c.Spun),
 	}
 }
+
+// carried is a text that gRPC can carry.
+func carried(text string) string { return strings.ToValidUTF8(text, "\uFFFD") }

@@ -7,7 +7,6 @@ import (
 	"io"
 	"math"
 	"strconv"
-	"time"
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
@@ -28,9 +27,6 @@ const (
 	requestWeight = 4
 	// maxReceivers bounds how many large requests are received at a time.
 	maxReceivers = 64
-	// receivePatience is how long a request may take to arrive, a large one from when
-	// it is let in: agents are on the same machine, and others wait for its place.
-	receivePatience = 10 * time.Second
 )
 
 // intake receives the requests of a server. gRPC would read each as a whole, however many
@@ -310,3 +306,10 @@ func tooLarge(ctx context.Context, size int64, most int) error {
 	return status.Errorf(codes.ResourceExhausted,
 		"the request has %d bytes, the setting limits.max_request_bytes takes %d at most; nothing was started, send less at a time", size, most)
 }
+
+// wellBeyond is how much larger than it may be a request has to be, in bytes, for
+// gRPC to refuse it before it is read: in its own words, which name no setting.
+const wellBeyond = 1 << 20
+
+// maxFollowing bounds who follows servers at a time.
+const maxFollowing = 1000

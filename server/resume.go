@@ -4,6 +4,8 @@ import (
 	"context"
 	"time"
 
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/proto"
 
 	"github.com/sidecall/sidecall/internal/call"
@@ -145,4 +147,17 @@ func (s *Conversations) openAt(ctx context.Context, key conversation.Key, versio
 	}
 	asked, err := s.Book.Pending(ctx, key, &head)
 	return head, asked, now.Sub(head.CalledAt), err
+}
+
+// written are the messages that tell of results.
+func written(format provider.Format, results []*sidecallv1.ExecuteToolResponse) ([]string, error) {
+	messages, err := provider.Answers(format, results)
+	if err != nil {
+		return nil, status.Errorf(codes.DataLoss, "the calls cannot be answered: %v", err)
+	}
+	all := make([]string, len(messages))
+	for i, m := range messages {
+		all[i] = string(m)
+	}
+	return all, nil
 }

@@ -32,8 +32,8 @@ type Invocation struct {
 type current struct {
 	Invocation
 
-	shift *shift
-	id    string
+	// progress tells the sidecar that it goes on.
+	progress func(note string)
 }
 
 type currentKey struct{}
@@ -52,9 +52,7 @@ func InvocationOf(ctx context.Context) (Invocation, bool) {
 // anew. Of another context it says nothing.
 func Progress(ctx context.Context, note string) {
 	if c, ok := ctx.Value(currentKey{}).(*current); ok {
-		c.shift.say(&sidecallv1.WorkerMessage{Message: &sidecallv1.WorkerMessage_Progress{
-			Progress: &sidecallv1.WorkerProgress{InvocationId: c.id, Note: note},
-		}})
+		c.progress(note)
 	}
 }
 

@@ -162,7 +162,12 @@ func (s *shift) timed(in *sidecallv1.WorkerInvoke) (context.Context, context.Can
 
 // call runs a function and says what became of it.
 func (s *shift) call(ctx context.Context, f *function, in *sidecallv1.WorkerInvoke) {
-	ctx = context.WithValue(ctx, currentKey{}, &current{shift: s, id: in.GetInvocationId(), Invocation: Invocation{
+	progress := func(note string) {
+		s.say(&sidecallv1.WorkerMessage{Message: &sidecallv1.WorkerMessage_Progress{
+			Progress: &sidecallv1.WorkerProgress{InvocationId: in.GetInvocationId(), Note: note},
+		}})
+	}
+	ctx = context.WithValue(ctx, currentKey{}, &current{progress: progress, Invocation: Invocation{
 		ToolName: in.GetTool(), ToolUseID: in.GetToolUseId(), ConversationID: in.GetConversationId(), TurnID: in.GetTurnId(),
 		Key: in.GetIdempotencyKey(), Attempt: int(in.GetAttempt()), Traceparent: in.GetTraceparent(), Baggage: in.GetBaggage(),
 	}})

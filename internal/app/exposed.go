@@ -8,6 +8,7 @@ import (
 	"maps"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"syscall"
@@ -198,3 +199,7 @@ func writableByOthers(info fs.FileInfo) bool {
 	foreign := owner.Uid != 0 && int(owner.Uid) != os.Geteuid()
 	return mode&0o002 != 0 || mode&0o020 != 0 && owner.Gid != owner.Uid || mode&0o200 != 0 && foreign
 }
+
+// secretName is the name of a variable or header whose value is a secret,
+// however it is written in the config file.
+var secretName = regexp.MustCompile(`(?i)token|secret|key|passw|_pass|pass_|_pwd|pwd_|credential|auth|cookie`)

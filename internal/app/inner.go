@@ -4,8 +4,6 @@ import (
 	"context"
 	"errors"
 
-	"github.com/sidecall/sidecall/dedupe"
-	"github.com/sidecall/sidecall/internal/backend"
 	"github.com/sidecall/sidecall/internal/call"
 	"github.com/sidecall/sidecall/internal/config"
 	"github.com/sidecall/sidecall/internal/output"
@@ -13,18 +11,6 @@ import (
 	sidecallv1 "github.com/sidecall/sidecall/proto/sidecall/v1"
 	"github.com/sidecall/sidecall/server"
 )
-
-// Brought is what a program has that a sidecar inside of it is to use in the place of what its
-// config says.
-type Brought struct {
-	// Backends are those that are there already, by their names in the config. Their tools are
-	// somebody else's: arguments that a schema does not name are sent, and one whose schema
-	// cannot be used is not held to it.
-	Backends map[string]backend.Backend
-	// Store is where the records of calls are kept; nil is that of the config. The sidecar
-	// closes it.
-	Store dedupe.Store
-}
 
 // Inner is a sidecar inside of a program, which makes its calls itself: it listens nowhere.
 type Inner struct {

@@ -76,3 +76,6 @@ func inExpression(err error, path []string) located {
 	place := strings.NewReplacer("[", ".", "].", ".").Replace(named[1])
 	return located{append(path, strings.Split(place, ".")...), errors.New(strings.TrimPrefix(err.Error(), named[0])), config.RuleExpression}
 }
+
+// steps takes rules[1].suggest[0] apart.
+var steps = regexp.MustCompile(`\w+`)

@@ -3,7 +3,6 @@ package app
 import (
 	"errors"
 	"fmt"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -83,9 +82,6 @@ func (c *counsel) report(wrong error, found *problems) {
 		found.add(config.RuleValue, field.Reason, c.place(field.Field)...)
 	}
 }
-
-// steps takes rules[1].suggest[0] apart.
-var steps = regexp.MustCompile(`\w+`)
 
 // place is where in the file a field stands: of tools.NAME.rules[1].suggest[0] the
 // name may be that of a discovered tool, which stands elsewhere.
@@ -180,4 +176,20 @@ func targetsAstray(h *host, routes []*catalog.Route) []astray {
 		}
 	}
 	return found
+}
+
+// each takes a joined error apart.
+func each(err error) []error {
+	if err == nil {
+		return nil
+	}
+	joined, ok := err.(interface{ Unwrap() []error })
+	if !ok {
+		return []error{err}
+	}
+	var all []error
+	for _, one := range joined.Unwrap() {
+		all = append(all, each(one)...)
+	}
+	return all
 }

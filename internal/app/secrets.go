@@ -22,10 +22,6 @@ const (
 	minLiteral = 12
 )
 
-// secretName is the name of a variable or header whose value is a secret,
-// however it is written in the config file.
-var secretName = regexp.MustCompile(`(?i)token|secret|key|passw|_pass|pass_|_pwd|pwd_|credential|auth|cookie`)
-
 // secrets are values that tools must not show.
 type secrets struct {
 	// known are those of which a name or a reference says that they are secret: no

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"regexp"
 	"slices"
+	"strconv"
 
 	"github.com/sidecall/sidecall/internal/config"
 	"github.com/sidecall/sidecall/internal/tool"
@@ -27,7 +28,7 @@ func check(doc *config.Document[file], cfg *config.Config, commands bool) error 
 	first := map[string]int{}
 	for i := range doc.Value.Cases {
 		one := &doc.Value.Cases[i]
-		at := []string{"cases", itoa(i)}
+		at := []string{"cases", strconv.Itoa(i)}
 		if before, twice := first[one.Name]; twice {
 			c.wrong(append(at, "case"), "the name of case %d too; give each another", before+1)
 		} else {

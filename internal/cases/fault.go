@@ -235,5 +235,3 @@ func (f fault) words() string {
 func (f fault) name() string { return cmp.Or(f.kind, strconv.Itoa(f.status)) }
 
 func nameList() string { return fmt.Sprint(slices.Sorted(maps.Keys(kinds))) }
-
-func itoa(n int) string { return strconv.Itoa(n) }

@@ -1,6 +1,7 @@
 package cases
 
 import (
+	"strconv"
 	"time"
 
 	"github.com/sidecall/sidecall/internal/config"
@@ -79,5 +80,5 @@ func (c *oneCase) stepPath(n int) []string {
 	if c.Call != nil {
 		return nil
 	}
-	return []string{"steps", itoa(n)}
+	return []string{"steps", strconv.Itoa(n)}
 }

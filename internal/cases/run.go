@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"strconv"
 	"time"
 
 	"google.golang.org/protobuf/proto"
@@ -64,7 +65,7 @@ func (s *Suite) run(ctx context.Context, i int) (result Result, still bool, err 
 
 // line is where a case, or a call of it, stands.
 func (s *Suite) line(i int, step []string) int {
-	return s.doc.Where(append([]string{"cases", itoa(i)}, step...)...).Line
+	return s.doc.Where(append([]string{"cases", strconv.Itoa(i)}, step...)...).Line
 }
 
 // called are the tools of a config that a case calls.

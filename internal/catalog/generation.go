@@ -9,9 +9,6 @@ import (
 	"sync/atomic"
 )
 
-// ConfigSource names the tools of the config file.
-const ConfigSource = ""
-
 // Generation is what one config made. Readers take a snapshot without a lock;
 // writers replace it whole, so that a reader sees all of an update or nothing
 // of it.

@@ -8,6 +8,9 @@ import (
 	"strings"
 )
 
+// ConfigSource names the tools of the config file.
+const ConfigSource = ""
+
 // Names have owners. A tool that the config declares is the config's. A name under the
 // prefix of a backend is that backend's, whether it is there or not; of two prefixes the
 // longer counts. A name that the config mentions of a backend is that backend's until it

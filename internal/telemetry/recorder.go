@@ -11,6 +11,7 @@ import (
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/codes"
 	"go.opentelemetry.io/otel/metric"
+	"go.opentelemetry.io/otel/propagation"
 	"go.opentelemetry.io/otel/trace"
 	"go.opentelemetry.io/otel/trace/noop"
 
@@ -316,3 +317,16 @@ func (r *Recorder) Counter(name, description string, total func() int64) error {
 		}))
 	return err
 }
+
+// spanOf is the span that a Traceparent names; one that is not valid where it names none.
+func spanOf(parent string) trace.SpanContext {
+	if parent == "" {
+		return trace.SpanContext{}
+	}
+	ctx := propagation.TraceContext{}.Extract(context.Background(), propagation.MapCarrier{traceparent: parent})
+	return trace.SpanContextFromContext(ctx)
+}
+
+// traceparent is the field of W3C Trace Context. The contract has it in messages, whatever
+// OTEL_PROPAGATORS says of headers.
+const traceparent = "traceparent"

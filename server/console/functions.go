@@ -37,13 +37,6 @@ func effect(e sidecallv1.Effect) string {
 	return strings.ToLower(strings.TrimPrefix(e.String(), "EFFECT_"))
 }
 
-func instant(t *timestamppb.Timestamp) string {
-	if t == nil {
-		return ""
-	}
-	return t.AsTime().UTC().Format("2006-01-02 15:04:05 UTC")
-}
-
 // ago is how long ago an instant was, to two digits or so.
 func ago(t *timestamppb.Timestamp) string {
 	if t == nil {

@@ -6,6 +6,8 @@ import (
 	"net/url"
 	"strings"
 
+	"google.golang.org/protobuf/types/known/timestamppb"
+
 	sidecallv1 "github.com/sidecall/sidecall/proto/sidecall/v1"
 )
 
@@ -303,4 +305,11 @@ func (c *Console) verify(w http.ResponseWriter, req *http.Request) {
 		text += " It is settled so."
 	}
 	said(w, req, text)
+}
+
+func instant(t *timestamppb.Timestamp) string {
+	if t == nil {
+		return ""
+	}
+	return t.AsTime().UTC().Format("2006-01-02 15:04:05 UTC")
 }

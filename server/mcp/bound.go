@@ -32,10 +32,9 @@ var (
 	errBatch  = errors.New("a batch is not taken: send each of its messages by itself")
 )
 
-// Bounded takes room for a request as it comes, and for each message that is written until it is
-// read: both have their time. What else is served beside the front is under the same bounds.
-func (f *Front) Bounded(next http.Handler) http.Handler {
-	options := &f.options
+// bounded takes room for a request as it comes, and for each message that is written until it is
+// read: both have their time.
+func bounded(options *Options, next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
 		out := patient{w, options.Bytes}
 		defer out.wait() // for what is written at the end

@@ -87,6 +87,9 @@ func (f *Front) Handler() http.Handler {
 	return http.NewCrossOriginProtection().Handler(mux)
 }
 
+// Bounded is a handler under the bounds of the front, for what is served beside it.
+func (f *Front) Bounded(next http.Handler) http.Handler { return bounded(&f.options, next) }
+
 // stateless20260728 is the first revision without sessions.
 const stateless20260728 = "2026-07-28"
 

@@ -2,10 +2,7 @@ package httptool
 
 import (
 	"context"
-	"fmt"
 	"net/http"
-	"net/url"
-	"strconv"
 	"strings"
 
 	"go.opentelemetry.io/otel/attribute"
@@ -78,21 +75,4 @@ func (at *endpoint) parameters(args map[string]any) []string {
 		}
 	}
 	return names
-}
-
-// show notes what spans say of the origin.
-func (o *origin) show(base *url.URL, hidePath bool) (err error) {
-	port := base.Port()
-	if port == "" {
-		port = map[string]string{"http": "80", "https": "443"}[base.Scheme]
-	}
-	if o.port, err = strconv.Atoi(port); err != nil {
-		return fmt.Errorf("the port: %w", err)
-	}
-	path := o.prefix
-	if hidePath && path != "" {
-		path = "/" + withheld
-	}
-	o.address, o.shown = base.Hostname(), base.Scheme+"://"+base.Host+path
-	return nil
 }

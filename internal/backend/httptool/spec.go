@@ -7,6 +7,7 @@ import (
 	"net/textproto"
 	"net/url"
 	"slices"
+	"strconv"
 	"strings"
 
 	"golang.org/x/net/http/httpguts"
@@ -358,3 +359,20 @@ var framing = map[string]bool{
 // identity keeps net/http from looking into the empty body of a request to
 // decide whether to announce one (see request.build).
 var identity = []string{"identity"}
+
+// show notes what spans say of the origin.
+func (o *origin) show(base *url.URL, hidePath bool) (err error) {
+	port := base.Port()
+	if port == "" {
+		port = map[string]string{"http": "80", "https": "443"}[base.Scheme]
+	}
+	if o.port, err = strconv.Atoi(port); err != nil {
+		return fmt.Errorf("the port: %w", err)
+	}
+	path := o.prefix
+	if hidePath && path != "" {
+		path = "/" + withheld
+	}
+	o.address, o.shown = base.Hostname(), base.Scheme+"://"+base.Host+path
+	return nil
+}

@@ -80,12 +80,6 @@ func (s *Subject) askWith(verify string) string {
 	}
 }
 
-// secretField reports that a field of the arguments, as errors name it, is one
-// whose value is never shown.
-func (s *Subject) secretField(field string) bool {
-	return field != "" && s.Route.Schema.Secret(schema.FieldPath(field)...)
-}
-
 // knownArgs are the arguments to ask with, as far as they follow from the
 // call's own. What the schema of the tool that is asked refuses is not known.
 func (s *Subject) knownArgs(with *catalog.Route) map[string]any {

@@ -8,6 +8,7 @@ import (
 	"github.com/sidecall/sidecall/internal/catalog"
 	"github.com/sidecall/sidecall/internal/interpret"
 	"github.com/sidecall/sidecall/internal/output"
+	"github.com/sidecall/sidecall/internal/schema"
 	"github.com/sidecall/sidecall/internal/tool"
 )
 
@@ -68,4 +69,10 @@ func (s *Subject) whoSays(f *tool.Failure, received string) string {
 // be sent.
 func Ours(f *tool.Failure) bool {
 	return f.ErrorType == "invalid_args" && f.Evidence == tool.NotExecuted
+}
+
+// secretField reports that a field of the arguments, as errors name it, is one
+// whose value is never shown.
+func (s *Subject) secretField(field string) bool {
+	return field != "" && s.Route.Schema.Secret(schema.FieldPath(field)...)
 }

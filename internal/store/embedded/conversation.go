@@ -58,14 +58,6 @@ func (t *txn) writeConversation(key []byte, w *conversation.Write) (written bool
 // bigEndian is a number before what it counts.
 func bigEndian(n int) []byte { return binary.BigEndian.AppendUint32(nil, uint32(n)) }
 
-// decodeTalk reads the head of a conversation: how many messages it has, and its text.
-func decodeTalk(value []byte) (count int, text []byte, err error) {
-	if len(value) < 4 {
-		return 0, nil, corrupt("the head of a conversation is cut short")
-	}
-	return int(binary.BigEndian.Uint32(value)), value[4:], nil
-}
-
 // talk returns how many messages a conversation has, and the text of its head; none where
 // there is none.
 func (t *txn) talk(key []byte) (count int, text []byte, err error) {

@@ -134,3 +134,9 @@ func (f *file) scan(at, to int64, show func(frame) (bool, error)) error {
 	}
 	return nil
 }
+
+// place is where a frame is in the log, and how long.
+type place struct {
+	at   int64
+	size uint32
+}

@@ -2,8 +2,11 @@ package embedded
 
 import (
 	"cmp"
+	"encoding/binary"
 	"hash/maphash"
 	"slices"
+
+	"github.com/sidecall/sidecall/dedupe"
 )
 
 // index says where the rows of the log are. It is kept in memory alone, about 60 bytes for a
@@ -19,12 +22,6 @@ type index struct {
 	terms         terms
 
 	live ledger
-}
-
-// place is where a frame is in the log, and how long.
-type place struct {
-	at   int64
-	size uint32
 }
 
 // row is where a row is, and when it expires.
@@ -241,4 +238,17 @@ func (l *ledger) until(now int64) {
 			delete(l.due, m)
 		}
 	}
+}
+
+// undecided reports that nobody knows yet, or any more, what becomes of the call of a record.
+func undecided(value []byte) bool {
+	return len(value) > 1 && slices.Contains([]dedupe.State{dedupe.Claimed, dedupe.Unknown, dedupe.Held}, dedupe.State(value[1]))
+}
+
+// decodeTalk reads the head of a conversation: how many messages it has, and its text.
+func decodeTalk(value []byte) (count int, text []byte, err error) {
+	if len(value) < 4 {
+		return 0, nil, corrupt("the head of a conversation is cut short")
+	}
+	return int(binary.BigEndian.Uint32(value)), value[4:], nil
 }

@@ -2,7 +2,6 @@ package embedded
 
 import (
 	"fmt"
-	"slices"
 	"time"
 
 	"github.com/sidecall/sidecall/dedupe"
@@ -33,11 +32,6 @@ func (t *txn) record(of digest) (key []byte, stored dedupe.Stored, err error) {
 		stored, err = dedupe.DecodeSealed(f.value)
 	}
 	return f.key, stored, err
-}
-
-// undecided reports that nobody knows yet, or any more, what becomes of the call of a record.
-func undecided(value []byte) bool {
-	return len(value) > 1 && slices.Contains([]dedupe.State{dedupe.Claimed, dedupe.Unknown, dedupe.Held}, dedupe.State(value[1]))
 }
 
 func (t *txn) SetCall(key tool.CallID, record *dedupe.Record, retention time.Duration) error {

@@ -134,7 +134,7 @@ func (c *command) hear(l *lane) (answered bool) {
 		r.forget()
 		return c.finish(err)
 	}
-	l.server.clock.heard(at)
+	l.clock.heard(at)
 	switch {
 	case done && r.changes():
 		r.end(at, r.told)

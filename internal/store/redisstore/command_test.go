@@ -188,7 +188,7 @@ func TestAStepCountsFromTheTimeThatItWasTold(t *testing.T) {
 	told := time.Now().Add(time.Hour)
 	c.reply = []any{told.UnixMilli(), "x"}
 	c.hear(l)
-	l.server.clock.heard(told.Add(-2 * time.Hour))
+	l.clock.heard(told.Add(-2 * time.Hour))
 	if c.decide(l); c.rows.now.Before(told.Truncate(time.Millisecond)) {
 		t.Errorf("it was told %v, and counts from %v", told, c.rows.now)
 	}

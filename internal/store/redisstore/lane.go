@@ -18,7 +18,7 @@ import (
 // but those that the last one has just set free, who are about to ask again: to let them run
 // first costs microseconds, and saves sending the quickest of them alone.
 type lane struct {
-	server  *server
+	clock   *clock // of that server
 	options *Options
 
 	callers atomic.Int32 // who have entered, and not left

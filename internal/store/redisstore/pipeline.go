@@ -57,7 +57,7 @@ type server struct {
 
 func newServer(options *Options) *server {
 	s := &server{}
-	s.lane.server, s.lane.options = s, options
+	s.lane.clock, s.lane.options = &s.clock, options
 	return s
 }
 

@@ -58,7 +58,7 @@ type write struct {
 func (r *rows) begin(l *lane) {
 	r.lane, r.now = l, r.saidAt
 	if r.now.IsZero() {
-		r.now = l.server.clock.now()
+		r.now = l.clock.now()
 	}
 	r.now = r.now.In(ofStep)
 	r.read, r.others, r.writes, r.room = r.read[:0], r.others[:0], r.writes[:0], r.room[:0]

@@ -26,8 +26,6 @@ const (
 )
 
 var (
-	// errGone is that the holder has ended, or is about to: nothing is known of the request.
-	errGone = errors.New("the process that has the store has ended")
 	// errMute is that it stands still.
 	errMute = errors.New("the process that has the store does not answer")
 )

@@ -135,6 +135,9 @@ func (g *guest) close() error {
 	return nil
 }
 
+// errGone is that the holder has ended, or is about to: nothing is known of the request.
+var errGone = errors.New("the process that has the store has ended")
+
 // ask asks a holder. errGone is that it does not answer any more.
 func (g *guest) ask(ctx context.Context, q Question) (Answer, error) {
 	var a Answer

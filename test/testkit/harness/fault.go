@@ -4,31 +4,12 @@ import (
 	"bytes"
 	"fmt"
 	"os"
-	"syscall"
-	"time"
 )
 
 // Fail sets the fault, in the words of package failpoint, that the next lives
 // of the process suffer; empty for none. A process without a fault is of the
 // plain build.
 func (s *Sidecar) Fail(fault string) { s.fault = fault }
-
-// AwaitDeath waits for the process to end and returns the signal that ended it;
-// an error when it ended otherwise, or did not end in time.
-func (s *Sidecar) AwaitDeath() (syscall.Signal, error) {
-	s.t.Helper()
-	select {
-	case <-s.exited:
-	case <-time.After(endTimeout):
-		return 0, fmt.Errorf("the sidecar at %s did not end in %s", s.Addr, endTimeout)
-	}
-	state := s.cmd.ProcessState
-	s.cmd = nil
-	if status, ok := state.Sys().(syscall.WaitStatus); ok && status.Signaled() {
-		return status.Signal(), nil
-	}
-	return 0, fmt.Errorf("the sidecar at %s ended with exit code %d", s.Addr, state.ExitCode())
-}
 
 // AwaitStopped waits until the process is stopped by a signal.
 func (s *Sidecar) AwaitStopped() {

@@ -387,3 +387,20 @@ func (s *Sidecar) Up() bool {
 		return s.cmd != nil
 	}
 }
+
+// AwaitDeath waits for the process to end and returns the signal that ended it;
+// an error when it ended otherwise, or did not end in time.
+func (s *Sidecar) AwaitDeath() (syscall.Signal, error) {
+	s.t.Helper()
+	select {
+	case <-s.exited:
+	case <-time.After(endTimeout):
+		return 0, fmt.Errorf("the sidecar at %s did not end in %s", s.Addr, endTimeout)
+	}
+	state := s.cmd.ProcessState
+	s.cmd = nil
+	if status, ok := state.Sys().(syscall.WaitStatus); ok && status.Signaled() {
+		return status.Signal(), nil
+	}
+	return 0, fmt.Errorf("the sidecar at %s ended with exit code %d", s.Addr, state.ExitCode())
+}
