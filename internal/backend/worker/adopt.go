@@ -1,11 +1,14 @@
 package worker
 
 import (
+	"errors"
 	"maps"
+	"slices"
 
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
+	"github.com/sidecall/sidecall/internal/backend"
 	sidecallv1 "github.com/sidecall/sidecall/proto/sidecall/v1"
 )
 
@@ -86,4 +89,33 @@ func (b *Backend) Refuse(tenant string, register *sidecallv1.WorkerRegister, why
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.roster.relieve(tenant, register)
+}
+
+// discovered are the tools by name.
+func discovered(tools map[string]*known) []backend.Discovered {
+	found := make([]backend.Discovered, 0, len(tools))
+	for _, name := range slices.Sorted(maps.Keys(tools)) {
+		found = append(found, tools[name].declared.found())
+	}
+	return found
+}
+
+// examined has all tools looked at, and notes what they become.
+func (b *Backend) examined(next map[string]*known, found []backend.Discovered) error {
+	if b.examine == nil {
+		return nil
+	}
+	admitted, err := b.examine(found)
+	if taken, ok := errors.AsType[*TakenError](err); ok {
+		return status.Error(codes.AlreadyExists, clipped(taken.Error()))
+	}
+	if err != nil {
+		return status.Error(codes.InvalidArgument, clipped(err.Error()))
+	}
+	for i, f := range found {
+		made := *next[f.Name] // of the tools that were there others have a hold
+		made.admitted = admitted[i]
+		next[f.Name] = &made
+	}
+	return nil
 }

@@ -5,14 +5,12 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"slices"
 	"strings"
 
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/types/known/durationpb"
 
-	"github.com/sidecall/sidecall/internal/backend"
 	"github.com/sidecall/sidecall/internal/tool"
 	sidecallv1 "github.com/sidecall/sidecall/proto/sidecall/v1"
 )
@@ -214,35 +212,6 @@ func (r *roster) server(target string) *session {
 		if s.tenant == "" && s.stays() && s.tools[target] {
 			return s
 		}
-	}
-	return nil
-}
-
-// discovered are the tools by name.
-func discovered(tools map[string]*known) []backend.Discovered {
-	found := make([]backend.Discovered, 0, len(tools))
-	for _, name := range slices.Sorted(maps.Keys(tools)) {
-		found = append(found, tools[name].declared.found())
-	}
-	return found
-}
-
-// examined has all tools looked at, and notes what they become.
-func (b *Backend) examined(next map[string]*known, found []backend.Discovered) error {
-	if b.examine == nil {
-		return nil
-	}
-	admitted, err := b.examine(found)
-	if taken, ok := errors.AsType[*TakenError](err); ok {
-		return status.Error(codes.AlreadyExists, clipped(taken.Error()))
-	}
-	if err != nil {
-		return status.Error(codes.InvalidArgument, clipped(err.Error()))
-	}
-	for i, f := range found {
-		made := *next[f.Name] // of the tools that were there others have a hold
-		made.admitted = admitted[i]
-		next[f.Name] = &made
 	}
 	return nil
 }

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/sidecall/sidecall/internal/backend"
+	"github.com/sidecall/sidecall/internal/tool"
 	sidecallv1 "github.com/sidecall/sidecall/proto/sidecall/v1"
 )
 
@@ -169,3 +170,12 @@ func (r *roster) staying() (n int) {
 // patience is how long a call waits for a worker to come: long enough for one that has
 // just ended to be there again, so that nobody notices.
 const patience = 2 * time.Second
+
+// Admitted is what a tool of a registration becomes.
+type Admitted struct {
+	// Name is what models call it.
+	Name   string
+	Effect tool.Effect
+	// LeftOut: the config does not offer it.
+	LeftOut bool
+}

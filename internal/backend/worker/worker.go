@@ -48,7 +48,6 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/sidecall/sidecall/internal/backend"
-	"github.com/sidecall/sidecall/internal/tool"
 )
 
 // Config is one worker backend. What is zero has the default.
@@ -112,15 +111,6 @@ func (cfg Config) withDefaults() Config {
 		cfg.Logger = slog.New(slog.DiscardHandler)
 	}
 	return cfg
-}
-
-// Admitted is what a tool of a registration becomes.
-type Admitted struct {
-	// Name is what models call it.
-	Name   string
-	Effect tool.Effect
-	// LeftOut: the config does not offer it.
-	LeftOut bool
 }
 
 // Examiner looks at all tools that a backend would have, before it has any of them,
