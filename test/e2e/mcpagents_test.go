@@ -4,7 +4,6 @@ package e2e_test
 
 import (
 	"encoding/json"
-	"net/http/httptest"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -85,11 +84,9 @@ func (open *till) wrapped(t *testing.T, effectKey bool) []string {
 	if err := os.WriteFile(filepath.Join(dir, "effects.yaml"), []byte(effects), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	web := httptest.NewServer(open)
-	t.Cleanup(web.Close)
 	return []string{
 		harness.Binary(t), "wrap", "--state", filepath.Join(dir, "state"), "--effects", filepath.Join(dir, "effects.yaml"), "--",
-		python, "-B", filepath.Join(harness.Root(), "test", "e2e", "python", "mcppay.py"), web.URL,
+		python, "-B", filepath.Join(harness.Root(), "test", "e2e", "python", "mcppay.py"), open.url,
 	}
 }
 

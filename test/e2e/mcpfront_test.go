@@ -26,6 +26,7 @@ import (
 // till is what takes payments behind an MCP front, and the config of a sidecar before it.
 type till struct {
 	paid   atomic.Int64
+	url    string
 	config string
 	// hold, when it is set, holds a payment after it was taken.
 	hold atomic.Pointer[chan struct{}]
@@ -45,6 +46,7 @@ func openTill(t *testing.T) *till {
 	open := &till{}
 	web := httptest.NewServer(open)
 	t.Cleanup(web.Close)
+	open.url = web.URL
 	open.config = fmt.Sprintf(`
 backends: {shop: {http: {base_url: %q, allow_private: true}}}
 tools:
@@ -54,7 +56,7 @@ tools:
     http: {method: POST, path: /pay}
     input_schema: {type: object, properties: {cents: {type: integer}}, required: [cents]}
     approve_when: "args.cents > 100"
-`, web.URL)
+`, open.url)
 	return open
 }
 
