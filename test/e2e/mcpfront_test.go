@@ -26,22 +26,27 @@ import (
 // till is what takes payments behind an MCP front, and the config of a sidecar before it.
 type till struct {
 	paid   atomic.Int64
+	url    string
 	config string
 	// hold, when it is set, holds a payment after it was taken.
 	hold atomic.Pointer[chan struct{}]
 }
 
+// ServeHTTP takes a payment.
+func (open *till) ServeHTTP(w http.ResponseWriter, _ *http.Request) {
+	n := open.paid.Add(1)
+	if hold := open.hold.Load(); hold != nil {
+		<-*hold
+	}
+	_, _ = fmt.Fprintf(w, `{"payment":%d}`, n)
+}
+
 func openTill(t *testing.T) *till {
 	t.Helper()
 	open := &till{}
-	web := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-		n := open.paid.Add(1)
-		if hold := open.hold.Load(); hold != nil {
-			<-*hold
-		}
-		_, _ = fmt.Fprintf(w, `{"payment":%d}`, n)
-	}))
+	web := httptest.NewServer(open)
 	t.Cleanup(web.Close)
+	open.url = web.URL
 	open.config = fmt.Sprintf(`
 backends: {shop: {http: {base_url: %q, allow_private: true}}}
 tools:
@@ -51,7 +56,7 @@ tools:
     http: {method: POST, path: /pay}
     input_schema: {type: object, properties: {cents: {type: integer}}, required: [cents]}
     approve_when: "args.cents > 100"
-`, web.URL)
+`, open.url)
 	return open
 }
 
@@ -84,6 +89,8 @@ func TestTheOfficialMCPClients(t *testing.T) {
 		"python, stateless":     {python, "-B", filepath.Join(root, "python", "mcpclient.py"), "2026-07-28"},
 		"python, with sessions": {python, "-B", filepath.Join(root, "python", "mcpclient.py"), "legacy"},
 		"node":                  {"node", filepath.Join(root, "node", "mcpclient.mjs")},
+		"node 2, stateless":     {"node", filepath.Join(root, "conformance", "mcpclient.mjs"), "2026-07-28"},
+		"node 2, with sessions": {"node", filepath.Join(root, "conformance", "mcpclient.mjs"), "legacy"},
 	}
 	for name, client := range clients {
 		t.Run(name+", over HTTP", func(t *testing.T) {
@@ -123,7 +130,8 @@ func (open *till) isPaidAt(t *testing.T, client []string) {
 	if err := json.Unmarshal(out, &saw); err != nil {
 		t.Fatalf("%v: %s", err, out)
 	}
-	if revision := client[min(3, len(client)-1)]; revision == "2026-07-28" && saw.Revision != revision {
+	const stateless = "2026-07-28"
+	if slices.Contains(client, stateless) != (saw.Revision == stateless) {
 		t.Errorf("the revision is %q", saw.Revision)
 	}
 	if !slices.Equal(saw.Tools, []string{"pay", "read_output"}) {

@@ -59,6 +59,9 @@ var leastRuns = map[string]int{
 	"calls under way on a Cluster that loses a replica [redis, wait_replicas: 1]":      6_000,
 	"MCP front 2025-11-25: streams cut in mid-call, calls sent again [embedded]":       1_000,
 	"MCP front 2026-07-28: streams cut in mid-call, calls sent again [embedded]":       1_000,
+	"MCP front on stdio: pipes cut in mid-call, calls sent again [embedded]":           1_000,
+	"MCP wrapper: client's pipe cut in mid-call, calls sent again [embedded]":          1_000,
+	"MCP wrapper: server's pipe cut in mid-call, calls sent again [embedded]":          1_000,
 	"mutants":       len(mutants.All()),
 	"fuzzed inputs": len(fuzz.Targets),
 

@@ -1,27 +1,43 @@
-"""The MCP client of OpenAI's Agents SDK, which pays twice under one id.
+"""What the MCP clients of agent frameworks do with each server: an agent pays with wrong arguments, then with
+right ones; the payment is then sent once more, under its id where the framework says one.
 
-usage: mcpagents.py (URL | COMMAND ARGUMENT...)
+usage: mcp_FRAMEWORK.py SERVER...
 
-It prints a line of JSON.
+A SERVER is a list in JSON: a URL, or a command with its arguments. For each a line of JSON is printed: the tools,
+and what the model was told of each call.
 """
 
 import asyncio
 import json
 import sys
+from collections.abc import Awaitable, Callable
+from typing import Any
 
-from agents.mcp import MCPServerStdio, MCPServerStreamableHttp
+from provider import Provider, Say
 
-
-async def main() -> None:
-    to = sys.argv[1:]
-    server: MCPServerStdio | MCPServerStreamableHttp = (
-        MCPServerStreamableHttp({"url": to[0]}) if to[0].startswith("http") else MCPServerStdio({"command": to[0], "args": to[1:]})
-    )
-    meta = {"dev.sidecall/toolUseId": "t-1", "dev.sidecall/conversationId": "c-1"}
-    async with server:
-        tools = sorted(tool.name for tool in await server.list_tools())
-        paid = [await server.call_tool("pay", {"cents": 5}, meta=meta) for _ in range(2)]
-    print(json.dumps({"tools": tools, "texts": [result.content[0].text for result in paid]}))
+WRONG, RIGHT = {"cents": "many"}, {"cents": 5}
+#: The provider's id of the payment.
+PAID = "call_1_0"
 
 
-asyncio.run(main())
+def meta(id: str | None) -> dict[str, Any]:
+    return {"dev.sidecall/toolUseId": id, "dev.sidecall/conversationId": "c-1"}
+
+
+def played() -> Provider:
+    return Provider([Say(calls=[("pay", WRONG)]), Say(calls=[("pay", RIGHT)]), Say("Paid.")])
+
+
+def seen(provider: Provider, again: str) -> dict[str, Any]:
+    """What the model has seen, and what came of the payment that was sent again."""
+    told = [message["content"] for message in provider.requests[-1][1]["messages"] if message["role"] == "tool"]
+    texts = [content if isinstance(content, str) else "".join(part["text"] for part in content) for content in told]
+    return {"tools": sorted(tool["function"]["name"] for tool in provider.requests[0][1]["tools"]), "told": [*texts, again]}
+
+
+def main(run: Callable[[list[str]], Awaitable[dict[str, Any]]]) -> None:
+    async def each() -> None:
+        for server in sys.argv[1:]:
+            print(json.dumps(await run(json.loads(server))))
+
+    asyncio.run(each())

@@ -36,6 +36,9 @@ func TestMain(m *testing.M) {
 	if path := os.Getenv(ledgerVariable); path != "" {
 		os.Exit(serveStdio(path))
 	}
+	if lane := os.Getenv(payerVariable); lane != "" {
+		os.Exit(runPayer(lane))
+	}
 	if office := os.Getenv(officeVariable); office != "" {
 		os.Exit(runOffice(office))
 	}
