@@ -13,8 +13,9 @@ import (
 	sidecallv1 "github.com/sidecall/sidecall/proto/sidecall/v1"
 )
 
-// run makes a call, tells its client what is heard of it, and returns its result.
-func (f *face) run(ctx context.Context, req *sdk.CallToolRequest, call *sidecallv1.ExecuteToolStreamRequest) (*sidecallv1.ExecuteToolResponse, error) {
+// run makes a call and returns its result. What is heard of it its client is told, as long as told
+// lasts.
+func (f *face) run(ctx, told context.Context, req *sdk.CallToolRequest, call *sidecallv1.ExecuteToolStreamRequest) (*sidecallv1.ExecuteToolResponse, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	var asking sync.WaitGroup
 	defer func() {
@@ -36,11 +37,11 @@ func (f *face) run(ctx context.Context, req *sdk.CallToolRequest, call *sidecall
 		case event.GetResult() != nil:
 			return event.GetResult(), nil
 		case event.GetProgress() != nil:
-			f.progressed(ctx, req, event.GetProgress())
+			f.progressed(told, req, event.GetProgress())
 		case event.GetMcp().GetQuestionId() != "":
 			asking.Go(func() { f.answer(ctx, req.Session, event.GetMcp()) })
 		case event.GetMcp() != nil:
-			f.said(ctx, req.Session, event.GetMcp())
+			f.said(told, req.Session, event.GetMcp())
 		}
 	}
 }
