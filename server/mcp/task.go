@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"slices"
 	"strings"
 	"time"
 
@@ -32,7 +33,13 @@ const (
 	pollAfter = time.Second
 	// metaTask is where a handle stands in a result on its way through the library, which has none.
 	metaTask = "dev.sidecall/task"
+
+	methodTaskGet    = "tasks/get"
+	methodTaskUpdate = "tasks/update"
+	methodTaskCancel = "tasks/cancel"
 )
+
+var taskMethods = []string{methodTaskGet, methodTaskUpdate, methodTaskCancel}
 
 // handle is the id of a task. It is the record of a call, so that nothing else has to be kept.
 type handle struct {
@@ -198,18 +205,18 @@ func unwrapped(result sdk.Result) sdk.Result {
 // servesTasks has the server answer what is about tasks.
 func (f *face) servesTasks() error {
 	return errors.Join(
-		sdk.AddReceivingCustomMethod(f.server, "tasks/get", func(ctx context.Context, session *sdk.ServerSession, params *taskParams) (*taskResult, error) {
+		sdk.AddReceivingCustomMethod(f.server, methodTaskGet, func(ctx context.Context, session *sdk.ServerSession, params *taskParams) (*taskResult, error) {
 			h, known, err := f.task(ctx, session, params)
 			if err != nil {
 				return nil, err
 			}
 			return h.as(known), nil
 		}),
-		sdk.AddReceivingCustomMethod(f.server, "tasks/update", func(ctx context.Context, session *sdk.ServerSession, params *taskParams) (*acknowledged, error) {
+		sdk.AddReceivingCustomMethod(f.server, methodTaskUpdate, func(ctx context.Context, session *sdk.ServerSession, params *taskParams) (*acknowledged, error) {
 			_, _, err := f.task(ctx, session, params)
 			return &acknowledged{ResultType: "complete"}, err
 		}),
-		sdk.AddReceivingCustomMethod(f.server, "tasks/cancel", func(ctx context.Context, session *sdk.ServerSession, params *taskParams) (*acknowledged, error) {
+		sdk.AddReceivingCustomMethod(f.server, methodTaskCancel, func(ctx context.Context, session *sdk.ServerSession, params *taskParams) (*acknowledged, error) {
 			h, _, err := f.task(ctx, session, params)
 			if err == nil {
 				f.cancelTasks(func(of identity.Call) bool {
@@ -263,7 +270,7 @@ const codeHeaderMismatch = -32020
 // misnamed answers a request about a task whose header names another one, or none. The library looks
 // only at the methods that it knows.
 func misnamed(w http.ResponseWriter, req *http.Request) bool {
-	if req.Method != http.MethodPost || !strings.HasPrefix(req.Header.Get("Mcp-Method"), "tasks/") {
+	if req.Method != http.MethodPost || !slices.Contains(taskMethods, req.Header.Get("Mcp-Method")) {
 		return false
 	}
 	body, err := io.ReadAll(req.Body) // from memory
