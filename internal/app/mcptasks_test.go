@@ -10,8 +10,11 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"net/http/httputil"
+	"net/url"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
@@ -172,6 +175,43 @@ func TestWhatIsNoTask(t *testing.T) {
 	}
 	if got := s.say(t, takesTasks, "tools/call", "pay", map[string]any{"name": "pay", "arguments": map[string]any{"cents": "x"}}, nil); got.ResultType != "complete" || !got.IsError {
 		t.Errorf("wrong arguments: %+v", got)
+	}
+}
+
+// A sidecar before another follows the task that the inner one answers with: its client, which takes
+// none, gets the result.
+func TestASidecarFollowsTheTaskOfAnother(t *testing.T) {
+	inner := newShop(t)
+	hold := make(chan struct{})
+	inner.slow.Store(&hold)
+	target, err := url.Parse(inner.url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	release := sync.OnceFunc(func() { close(hold) })
+	proxy := httputil.NewSingleHostReverseProxy(target)
+	between := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Header.Get("Mcp-Method") == "tasks/get" {
+			release() // it is followed
+		}
+		proxy.ServeHTTP(w, r)
+	}))
+	t.Cleanup(between.Close)
+	t.Cleanup(between.CloseClientConnections)
+	outer, _ := before(t, fmt.Sprintf(`backends: {inner: {trust: trusted, mcp: {url: %q, allow_private: true, protocol: "2026-07-28"}}}`, between.URL+"/mcp"))
+	for _, revision := range revisions {
+		res, err := outer.connect(t, revision, nil).CallTool(t.Context(), pay("toolu_1", 5))
+		if err != nil || res.IsError || text(t, res) != `{"payment":1}` {
+			t.Errorf("%s: %v, %v", revision, res, err)
+		}
+	}
+	if paid := inner.paid.Load(); paid != 1 {
+		t.Errorf("%d payments", paid)
+	}
+	select {
+	case <-hold:
+	default:
+		t.Error("nothing was followed")
 	}
 }
 
