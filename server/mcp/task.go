@@ -11,7 +11,6 @@ import (
 	"io"
 	"net/http"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
@@ -109,7 +108,7 @@ func (h handle) as(known *sidecallv1.Execution) *taskResult {
 	case state == sidecallv1.ExecutionState_EXECUTION_STATE_HELD:
 		t.Status, t.StatusMessage = "working", "a person has to allow the call before it is sent"
 	case res == nil:
-		failed(fmt.Errorf("the call has ended as %s, and has no result", strings.TrimPrefix(state.String(), "EXECUTION_STATE_")))
+		failed(fmt.Errorf("%s: the call has no result; sent again under its id, it is answered with what is known of it", resultless[state]))
 	case res.GetInputRequiredJson() != "":
 		failed(errors.New("the tool asks for input: send tools/call again under the id of the call, which is answered with what it asks"))
 	case res.GetError().GetCode() == "UNKNOWN_TOOL":
@@ -120,6 +119,14 @@ func (h handle) as(known *sidecallv1.Execution) *taskResult {
 		t.Status, t.Result = "completed", rendered(res)
 	}
 	return t
+}
+
+// resultless is what a call is that has ended without a result.
+var resultless = map[sidecallv1.ExecutionState]string{
+	sidecallv1.ExecutionState_EXECUTION_STATE_UNKNOWN: "OUTCOME_UNKNOWN: it may or may not have had its effect",
+	sidecallv1.ExecutionState_EXECUTION_STATE_NOT_RUN: "it has not run",
+	sidecallv1.ExecutionState_EXECUTION_STATE_CLOSED:  "its conversation has answered it instead",
+	sidecallv1.ExecutionState_EXECUTION_STATE_DONE:    "it has run",
 }
 
 // takesTasks reports that a request says that its client takes tasks.
