@@ -110,6 +110,12 @@ func (f *Front) serve(w http.ResponseWriter, req *http.Request) {
 		f.stateless.ServeHTTP(w, req)
 		return
 	}
+	if req.Method == http.MethodPost {
+		if err := withWish(req); err != nil {
+			http.Error(w, err.Error(), http.StatusBadRequest)
+			return
+		}
+	}
 	if req.Header.Get("Mcp-Session-Id") == "" {
 		done, ok := f.open()
 		if !ok {
@@ -281,7 +287,10 @@ func (f *face) receive(next sdk.MethodHandler) sdk.MethodHandler {
 			}
 		}
 		result, err := next(ctx, method, req)
-		return unwrapped(result), err
+		if err != nil {
+			return result, err
+		}
+		return unwrapped(req.GetSession(), result), nil
 	}
 }
 

@@ -54,6 +54,11 @@ func handleOf(of named, known *sidecallv1.Execution) handle {
 	return handle{Conversation: of.Conversation, Turn: of.Turn, ID: of.ToolUse, Claim: claimOf(known)}
 }
 
+// is reports that a call is that of the handle.
+func (h handle) is(of identity.Call) bool {
+	return of.ToolUse == h.ID && of.Conversation == h.Conversation && of.Turn == h.Turn
+}
+
 // claimOf is a hash of when a call was claimed, and by which process.
 func claimOf(known *sidecallv1.Execution) string {
 	sum := sha256.Sum256(fmt.Appendf(nil, "%d %s", known.GetStartedAt().AsTime().UnixNano(), known.GetOwner()))
@@ -80,6 +85,17 @@ type taskResult struct {
 	Poll          int64               `json:"pollIntervalMs"`
 	Result        *sdk.CallToolResult `json:"result,omitempty"`
 	Error         *jsonrpc.Error      `json:"error,omitempty"`
+	// old: it is told in the form of 2025-11-25.
+	old bool
+}
+
+// MarshalJSON implements json.Marshaler.
+func (t *taskResult) MarshalJSON() ([]byte, error) {
+	type plain taskResult
+	if t.old {
+		return json.Marshal(t.oldTask())
+	}
+	return json.Marshal((*plain)(t))
 }
 
 // acknowledged says that a request was heard.
@@ -136,63 +152,6 @@ func takesTasks(session *sdk.ServerSession, meta map[string]any) bool {
 	return isStateless(session) && extensions[tasksExtension] != nil
 }
 
-// long is a call that may become a task, while it runs here.
-type long struct {
-	of     identity.Call
-	cancel context.CancelFunc
-}
-
-// runOrHand makes a call of a client that takes tasks. One that is long goes on without its request,
-// which is answered with its handle.
-func (f *face) runOrHand(ctx context.Context, req *sdk.CallToolRequest, of named, call *sidecallv1.ExecuteToolStreamRequest) (*sidecallv1.ExecuteToolResponse, *taskResult, error) {
-	type end struct {
-		res *sidecallv1.ExecuteToolResponse
-		err error
-	}
-	told, stop := context.WithCancel(ctx)
-	defer stop() // of a task nothing is told but by its handle
-	running, cancel := context.WithCancel(context.WithoutCancel(ctx))
-	ended, forget := make(chan end, 1), f.longer(&long{of.Call, cancel})
-	f.leaving.Go(func() {
-		defer forget()
-		var e end
-		defer func() { ended <- e }()
-		defer f.recovered("tools/call", &e.err)
-		e.res, e.err = f.run(running, told, req, call)
-	})
-	ticker := time.NewTicker(longAfter)
-	defer ticker.Stop()
-	for {
-		select {
-		case e := <-ended:
-			return e.res, nil, e.err
-		case <-ctx.Done():
-			cancel()
-			e := <-ended
-			return e.res, nil, e.err
-		case <-ticker.C:
-			// Only what has a record can be asked for.
-			known, err := f.execution(ctx, of)
-			if err == nil && known.GetState() == sidecallv1.ExecutionState_EXECUTION_STATE_CLAIMED {
-				return nil, handleOf(of, known).as(known), nil
-			}
-		}
-	}
-}
-
-// longer notes a call, until it is forgotten.
-func (f *face) longer(l *long) (forget func()) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	f.long[l] = true
-	return func() {
-		l.cancel()
-		f.mu.Lock()
-		defer f.mu.Unlock()
-		delete(f.long, l)
-	}
-}
-
 // handed is a handle in the place of a result, as far as the library takes one.
 func handed(t *taskResult) *sdk.CallToolResult {
 	t.ResultType = "task"
@@ -200,13 +159,18 @@ func handed(t *taskResult) *sdk.CallToolResult {
 }
 
 // unwrapped is a result as its client gets it.
-func unwrapped(result sdk.Result) sdk.Result {
-	if called, ok := result.(*sdk.CallToolResult); ok && called != nil {
+func unwrapped(session sdk.Session, result sdk.Result) sdk.Result {
+	own, ok := session.(*sdk.ServerSession)
+	if !ok || result == nil {
+		return result
+	}
+	if called, ok := result.(*sdk.CallToolResult); ok {
 		if task, ok := called.Meta[metaTask].(*taskResult); ok {
+			task.old = !isStateless(own)
 			return task
 		}
 	}
-	return result
+	return withTasks(own, result)
 }
 
 // servesTasks has the server answer what is about tasks.
@@ -217,31 +181,46 @@ func (f *face) servesTasks() error {
 			if err != nil {
 				return nil, err
 			}
-			return h.as(known), nil
+			t := h.as(known)
+			t.old = !isStateless(session)
+			return t, nil
 		}),
-		sdk.AddReceivingCustomMethod(f.server, methodTaskUpdate, func(ctx context.Context, session *sdk.ServerSession, params *taskParams) (*acknowledged, error) {
-			_, _, err := f.task(ctx, session, params)
-			return &acknowledged{ResultType: "complete"}, err
-		}),
-		sdk.AddReceivingCustomMethod(f.server, methodTaskCancel, func(ctx context.Context, session *sdk.ServerSession, params *taskParams) (*acknowledged, error) {
-			h, _, err := f.task(ctx, session, params)
-			if err == nil {
-				f.cancelTasks(func(of identity.Call) bool {
-					return of.ToolUse == h.ID && of.Conversation == h.Conversation && of.Turn == h.Turn
-				})
-			}
-			return &acknowledged{ResultType: "complete"}, err
-		}),
+		sdk.AddReceivingCustomMethod(f.server, methodTaskUpdate, f.updateTask),
+		sdk.AddReceivingCustomMethod(f.server, methodTaskCancel, f.cancelTask),
+		sdk.AddReceivingCustomMethod(f.server, "tasks/result", f.taskEnd),
 	)
 }
+
+func (f *face) updateTask(ctx context.Context, session *sdk.ServerSession, params *taskParams) (*acknowledged, error) {
+	if !isStateless(session) {
+		return nil, errNoTasks
+	}
+	_, _, err := f.task(ctx, session, params)
+	return &acknowledged{ResultType: "complete"}, err
+}
+
+func (f *face) cancelTask(ctx context.Context, session *sdk.ServerSession, params *taskParams) (sdk.Result, error) {
+	h, known, err := f.task(ctx, session, params)
+	switch {
+	case err != nil:
+		return nil, err
+	case !isStateless(session):
+		return f.cancelled(ctx, session, params, h, known)
+	}
+	f.cancelTasks(h.is)
+	return &acknowledged{ResultType: "complete"}, nil
+}
+
+// errNoTasks is the error of a method that a revision does not have.
+var errNoTasks = &jsonrpc.Error{Code: jsonrpc.CodeMethodNotFound, Message: "the revision of the client has no such method"}
 
 // task finds the record that a handle is.
 func (f *face) task(ctx context.Context, session *sdk.ServerSession, params *taskParams) (h handle, known *sidecallv1.Execution, err error) {
 	unknown := &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: "taskId: there is no such task of this caller, or it is forgotten"}
 	switch {
-	case !isStateless(session):
-		return h, nil, &jsonrpc.Error{Code: jsonrpc.CodeMethodNotFound, Message: "tasks are for clients of " + stateless20260728}
-	case !takesTasks(session, params.GetMeta()):
+	case !isStateless(session) && !hasOldTasks(session):
+		return h, nil, errNoTasks
+	case isStateless(session) && !takesTasks(session, params.GetMeta()):
 		return h, nil, &jsonrpc.Error{
 			Code: sdk.CodeMissingRequiredClientCapabilities, Message: "the client does not say that it takes tasks",
 			Data: json.RawMessage(`{"requiredCapabilities":{"extensions":{"` + tasksExtension + `":{}}}}`),
@@ -257,18 +236,6 @@ func (f *face) task(ctx context.Context, session *sdk.ServerSession, params *tas
 		return h, nil, rpcError(err)
 	}
 	return h, known, nil
-}
-
-// cancelTasks lets the callers of calls leave, which cancels what may be cancelled. What runs in
-// another process goes on.
-func (f *face) cancelTasks(which func(identity.Call) bool) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	for l := range f.long {
-		if which(l.of) {
-			l.cancel()
-		}
-	}
 }
 
 // codeHeaderMismatch is the error of a request whose headers say something else than its body.
