@@ -8,6 +8,7 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"strings"
 	"testing"
 )
 
@@ -186,6 +187,10 @@ func TestWhatIsNoTaskIn2025(t *testing.T) {
 		if _, code := c.about(method, "x"); code != want {
 			t.Errorf("%s of no task: %d, want %d", method, code, want)
 		}
+	}
+	held, status := c.task("pay", "h", map[string]any{"cents": 500})
+	if got, _ := c.about("result", held); status != "failed" || !got.IsError || !strings.Contains(got.Content[0].Text, "APPROVAL_REQUIRED") {
+		t.Errorf("a call that a person has to allow: %s, %+v", status, got)
 	}
 	var plain oldTold
 	c.send("tools/call", map[string]any{"name": "pay", "arguments": map[string]any{"cents": 5, "task": 1}}, &plain)

@@ -226,7 +226,7 @@ func TestHandlesAreLookedAt(t *testing.T) {
 		t.Fatal(err)
 	}
 	for name, id := range map[string]string{
-		"empty": "", "none": "x", "changed": "A" + of[1:], "long": strings.Repeat("A", 1<<10),
+		"empty": "", "none": "x", "changed": string(of[0]^1) + of[1:], "long": strings.Repeat("A", 1<<10),
 		"without its sum":               base64.RawURLEncoding.EncodeToString(raw[8:]),
 		"of a call that knows no claim": resealed(t, raw, "claim", ""),
 		"of another claim":              resealed(t, raw, "claim", "AAAAAAAAAAAAAAAA"),

@@ -45,6 +45,8 @@ func (f *face) runOrHand(ctx context.Context, req *sdk.CallToolRequest, of named
 			e := <-ended
 			return e.res, nil, e.err
 		case <-ticker.C:
+			after = min(2*after, longAfter)
+			ticker.Reset(after)
 			// Only what has a record can be asked for.
 			known, err := f.execution(ctx, of)
 			if err == nil && known.GetState() == sidecallv1.ExecutionState_EXECUTION_STATE_CLAIMED {

@@ -97,7 +97,7 @@ func (e extended) MarshalJSON() ([]byte, error) {
 func withTasks(session *sdk.ServerSession, result sdk.Result) sdk.Result {
 	switch result := result.(type) {
 	case *sdk.InitializeResult:
-		if session.ID() != "" && result.ProtocolVersion == sessions20251125 {
+		if hasOldTasks(session) {
 			return extended{result, offersTasks}
 		}
 	case *sdk.ListToolsResult:

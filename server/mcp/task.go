@@ -121,8 +121,6 @@ func (h handle) as(known *sidecallv1.Execution) *taskResult {
 	switch state := known.GetState(); {
 	case state == sidecallv1.ExecutionState_EXECUTION_STATE_CLAIMED:
 		t.Status = "working"
-	case state == sidecallv1.ExecutionState_EXECUTION_STATE_HELD:
-		t.Status, t.StatusMessage = "working", "a person has to allow the call before it is sent"
 	case res == nil:
 		failed(fmt.Errorf("%s: the call has no result; sent again under its id, it is answered with what is known of it", resultless[state]))
 	case res.GetInputRequiredJson() != "":
@@ -141,6 +139,7 @@ func (h handle) as(known *sidecallv1.Execution) *taskResult {
 var resultless = map[sidecallv1.ExecutionState]string{
 	sidecallv1.ExecutionState_EXECUTION_STATE_UNKNOWN: "OUTCOME_UNKNOWN: it may or may not have had its effect",
 	sidecallv1.ExecutionState_EXECUTION_STATE_NOT_RUN: "it has not run",
+	sidecallv1.ExecutionState_EXECUTION_STATE_HELD:    "a person has to allow it first",
 	sidecallv1.ExecutionState_EXECUTION_STATE_CLOSED:  "its conversation has answered it instead",
 	sidecallv1.ExecutionState_EXECUTION_STATE_DONE:    "it has run",
 }

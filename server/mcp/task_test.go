@@ -32,7 +32,7 @@ func TestATaskIsItsRecord(t *testing.T) {
 	}{
 		"at work":                           {state: claimed, want: "working"},
 		"at work again":                     {state: claimed, result: failure("TIMEOUT"), want: "working"},
-		"held":                              {state: held, result: failure("APPROVAL_REQUIRED"), want: "working"},
+		"held":                              {state: held, result: failure("APPROVAL_REQUIRED"), want: "completed"},
 		"done":                              {state: done, result: &sidecallv1.ExecuteToolResponse{Content: "ok"}, want: "completed"},
 		"failed":                            {state: done, result: failure("UNRECOVERABLE"), want: "completed"},
 		"of unknown outcome":                {state: unknown, result: failure("OUTCOME_UNKNOWN"), want: "completed"},

@@ -341,6 +341,7 @@ func TestATaskThatIsLost(t *testing.T) {
 		"in a new status": `{"jsonrpc":"2.0","id":%s,"result":{"taskId":"täsk 1","status":"done","result":` + done + `}}`,
 		"a plain result":  `{"jsonrpc":"2.0","id":%s,"result":` + done + `}`,
 		"no object":       `{"jsonrpc":"2.0","id":%s,"result":7}`,
+		"too long":        `{"jsonrpc":"2.0","id":%s,"result":{"taskId":"täsk 1","status":"working","statusMessage":"` + strings.Repeat("x", maxQuestion) + `"}}`,
 	} {
 		for form, settled := range forms {
 			t.Run(name+", "+form, func(t *testing.T) {
@@ -445,6 +446,21 @@ func TestATaskIsCancelledWithItsCall(t *testing.T) {
 	}
 }
 
+// A task whose backend is closed is let go, and nobody knows what came of it.
+func TestATaskEndsWithItsBackend(t *testing.T) {
+	s := newTaskSite(t, false, `{"status":"working"}`)
+	r := s.run(t)
+	closed := make(chan error, 1)
+	var once sync.Once
+	_, f := r.Invoke(t.Context(), backend.Invocation{Target: "slow", Progress: func(backend.Sign) {
+		once.Do(func() { go func() { closed <- r.Close(context.Background()) }() })
+	}})
+	wantFailure(t, f, tool.CodeDependencyUnavailable, tool.Ambiguous, "connection_lost")
+	if err := <-closed; err != nil {
+		t.Error(err)
+	}
+}
+
 // A status that never ends costs one question per interval, and ends with the call's time.
 func TestATaskThatNeverEnds(t *testing.T) {
 	for name, settled := range forms {
@@ -515,7 +531,6 @@ func TestATaskAsksNobody(t *testing.T) {
 		"not what is let ask":   {state: ask(methodSample), handsOn: []string{"elicitation"}, caller: new(answering)},
 		"nothing that is known": {state: ask("roots/list"), handsOn: []string{"elicitation"}, caller: new(answering)},
 		"nothing":               {state: `{"status":"input_required"}`, handsOn: []string{"elicitation"}, caller: new(answering)},
-		"too much":              {state: `{"status":"input_required","inputRequests":{"q":{"method":"elicitation/create","params":"` + strings.Repeat("x", maxQuestion) + `"}}}`, handsOn: []string{"elicitation"}, caller: new(answering)},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := newTaskSite(t, false, tt.state)

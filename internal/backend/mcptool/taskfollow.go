@@ -3,6 +3,7 @@ package mcptool
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"net/http"
 	"slices"
 	"time"
@@ -99,22 +100,27 @@ func (b *Backend) follow(ctx context.Context, h *hearing, raw json.RawMessage) (
 	if err != nil {
 		return backend.Reply{}, lostTask("its handle cannot be used", err)
 	}
+	own, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	defer context.AfterFunc(b.closing, func() { cancel(errClosed) })()
 	f := &following{task: first, b: b, call: h.call, hearing: h, settled: settled, since: time.Now(), answers: make(map[string]json.RawMessage)}
 	for {
-		reply, failure, over := f.step(ctx)
+		reply, failure, over := f.step(own)
 		if over {
 			return reply, failure
 		}
-		pause(ctx, f.wait())
+		pause(own, f.wait())
 		switch {
-		case ctx.Err() != nil && f.ended():
-			return f.settledOutcome(answer{err: context.Cause(ctx)}, f.call, f.expired())
+		case own.Err() != nil && f.ended():
+			return f.settledOutcome(answer{err: context.Cause(own)}, f.call, f.expired())
 		case ctx.Err() != nil:
 			f.cancel(ctx)
 			return backend.Reply{}, ended(ctx, tool.Ambiguous)
+		case own.Err() != nil:
+			return backend.Reply{}, lost(context.Cause(own))
 		case f.ended(): // only its result is missing
 		default:
-			if failure := f.look(ctx); failure != nil {
+			if failure := f.look(own); failure != nil {
 				return backend.Reply{}, failure
 			}
 		}
@@ -167,6 +173,8 @@ func (f *following) look(ctx context.Context) *tool.Failure {
 		return lostTask("what its server says of it cannot be read", err)
 	case next.ID != f.ID:
 		return lostTask("its server tells of another one", nil)
+	case !next.ended() && len(a.result) > maxQuestion:
+		return lostTask(fmt.Sprintf("its server says more than %d bytes of it before its end", maxQuestion), nil)
 	}
 	f.task = next
 	if f.call.Progress != nil {
@@ -273,7 +281,7 @@ type inputRequest struct {
 // Where nobody can be asked the task is given up, which would wait for ever.
 func (f *following) answer(ctx context.Context) *tool.Failure {
 	var asked map[string]inputRequest
-	if err := json.Unmarshal(f.InputRequests, &asked); err != nil || len(f.InputRequests) > maxQuestion {
+	if err := json.Unmarshal(f.InputRequests, &asked); err != nil {
 		return f.unasked(ctx, err)
 	}
 	for name, q := range asked {
@@ -295,10 +303,10 @@ func (f *following) answer(ctx context.Context) *tool.Failure {
 
 // unasked is a task that asks for what nobody gives.
 func (f *following) unasked(ctx context.Context, err error) *tool.Failure {
-	f.cancel(ctx)
 	if ctx.Err() != nil {
-		return ended(ctx, tool.Ambiguous)
+		return nil // its end is that of the loop
 	}
+	f.cancel(ctx)
 	word := backend.Invocation{Effect: f.call.Effect} // how cleanly the tool fails by itself says nothing of this end
 	failure := word.OwnWord(inputRequired())
 	failure.Err = err
