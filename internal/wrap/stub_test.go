@@ -71,13 +71,14 @@ const (
 		`{"name":"wait","inputSchema":{"type":"object"}}, {"name":"look","inputSchema":{"type":"object"},"annotations":{"readOnlyHint":true}},` +
 		`{"name":"die","inputSchema":{"type":"object"}},{"name":"ask","inputSchema":{"type":"object"}},{"name":"longid","inputSchema":{"type":"object"}},{"name":"long","inputSchema":{"type":"object"}},` +
 		`{"name":"fail","inputSchema":{"type":"object"}},{"name":"refuse","inputSchema":{"type":"object"}},{"name":"step","inputSchema":{"type":"object"}},` +
-		`{"name":"giant","inputSchema":{"type":"object"}},`
+		`{"name":"giant","inputSchema":{"type":"object"}},{"name":"later","inputSchema":{"type":"object"},"execution":{"taskSupport":"required"}},`
 	stubTools2 = `[{"name":"params","inputSchema":{"type":"object"}},{"name":"dotted.name","inputSchema":{"type":"object"}},` +
 		`{"name":"odd","inputSchema":{"type":"object","properties":{"a":{"$ref":"https://example.com/nowhere.json"}}}},` +
 		`{"name":"blocks","inputSchema":{"type":"object"},"outputSchema":{"type":"object"}}]`
 	chargeResult = `{"content":[ {"type":"text","text":"charged \u00e9"} ],  "z":{"b":1.0,"a":12345678901234567890}}`
 	failResult   = `{"isError":true,"content":[{"type":"text","text":"the card is stolen"}]}`
 	refusal      = `{"code":-32050,"message":"not today","data":{"why":"closed"}}`
+	taskHandle   = `{"task":{"taskId":"t\u00e9 1","status":"working",  "ttl":60000,"pollInterval":1e3}}`
 	question     = `{"resultType":"input_required","inputRequests":{"a":{"method":"elicitation/create"}},"requestState":"s1"}`
 )
 
@@ -125,7 +126,7 @@ func (s *stub) hear(line string, m stubMessage) {
 		s.answer(m.ID, `{"tools":`+tools+next+`,"ttlMs":5}`)
 	case "tools/call":
 		s.call(line, m)
-	case "stub/line": // what exactly has arrived
+	case "stub/line", "tasks/get", "tasks/result", "tasks/update", "tasks/cancel": // what exactly has arrived
 		s.answer(m.ID, `{"line":"`+base64.StdEncoding.EncodeToString([]byte(line))+`"}`)
 	case "stub/mute":
 		enter("mute")
@@ -179,6 +180,8 @@ func (s *stub) call(line string, m stubMessage) {
 			return
 		}
 		s.answer(m.ID, `{"content":[{"type":"text","text":"done with `+m.Params.State+`"}]}`)
+	case "later":
+		s.answer(m.ID, taskHandle)
 	case "giant":
 		s.answer(m.ID, `{"content":[{"type":"text","text":"`+strings.Repeat("x", 40<<20)+`"}]}`)
 	case "read_output":

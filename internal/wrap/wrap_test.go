@@ -4,6 +4,7 @@ import (
 	"encoding/base64"
 	"encoding/json"
 	"fmt"
+	"strconv"
 	"strings"
 	"testing"
 )
@@ -282,6 +283,32 @@ func TestRounds(t *testing.T) {
 	if n := w.entries("step"); n != 2 {
 		t.Errorf("two rounds were made %d times", n)
 	}
+}
+
+// The handle of a task is what its call is answered, the second time too; what is said about the task
+// passes byte for byte, as do the wishes that the call has for it.
+func TestTasks(t *testing.T) {
+	t.Parallel()
+	w := start(t, "plain", true)
+	has(t, w.ask("0", "tools/list", "{}"), `{"name":"later","inputSchema":{"type":"object"},"execution":{"taskSupport":"required"}}`)
+	for _, id := range []string{"1", "2"} {
+		got := w.ask(id, "tools/call", `{"name":"later","arguments":{},"task":{"ttl":5},"_meta":{"dev.sidecall/toolUseId":"l"}}`)
+		if want := `{"jsonrpc":"2.0","id":` + id + `,"result":` + taskHandle + `}`; got != want {
+			t.Errorf("got  %s\nwant %s", got, want)
+		}
+	}
+	if n := w.entries("later"); n != 1 {
+		t.Errorf("it was begun %d times", n)
+	}
+	for i, method := range []string{"tasks/get", "tasks/result", "tasks/update", "tasks/cancel"} {
+		id := strconv.Itoa(i + 3)
+		sent := `{"method":"` + method + `" , "id":` + id + `,"params":{"taskId":"t\u00e9 1", "inputResponses":{"n":1.50}},"jsonrpc":"2.0"}`
+		w.say(sent)
+		if got, want := w.answer(id), `{"jsonrpc":"2.0", "result":{"line":"`+base64.StdEncoding.EncodeToString([]byte(sent))+`"}, "id":`+id+`}`; got != want {
+			t.Errorf("%s: got  %s\nwant %s", method, got, want)
+		}
+	}
+	has(t, w.ask("9", "tools/call", `{"name":"params","arguments":{},"task":{"ttl":5},"_meta":{"dev.sidecall/toolUseId":"p"}}`), `\"task\":{\"ttl\":5}`)
 }
 
 // read_output is listed on the last page; all else of a list is as the server says it.

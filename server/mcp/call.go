@@ -33,18 +33,22 @@ func (f *face) call(ctx context.Context, req *sdk.CallToolRequest) (*sdk.CallToo
 			return notSent(answer), nil
 		}
 	}
-	handed, err := handedOn(req, at)
+	round, err := handedOn(req, at)
 	if err != nil {
 		return nil, err
 	}
 	in := of.in(at)
-	res, err := f.run(traced(ctx, req.Params.GetMeta()), req, &sidecallv1.ExecuteToolStreamRequest{Mcp: handed, Call: &sidecallv1.ExecuteToolRequest{
+	call := &sidecallv1.ExecuteToolStreamRequest{Mcp: round, Call: &sidecallv1.ExecuteToolRequest{
 		ToolUseId: in.ToolUse, ConversationId: in.Conversation, TurnId: in.Turn, PromptId: in.Prompt,
 		ToolName: req.Params.Name, ArgumentsJson: string(req.Params.Arguments), Profile: f.profile,
 		// What the first round was allowed to have, its further rounds have.
 		AllowDuplicateEffect: at.Asked != "",
-	}})
+	}}
+	ctx = traced(ctx, req.Params.GetMeta())
+	res, task, err := f.made(ctx, req, in, call)
 	switch {
+	case task != nil:
+		return handed(task), nil
 	case err != nil:
 		return nil, rpcError(err)
 	case res.GetError().GetCode() == "UNKNOWN_TOOL":
@@ -56,6 +60,18 @@ func (f *face) call(ctx context.Context, req *sdk.CallToolRequest) (*sdk.CallToo
 		return waiting(res, req.Params, in, at), nil
 	}
 	return rendered(res), nil
+}
+
+// made makes a call, which is a task where its client takes one and it is long.
+func (f *face) made(ctx context.Context, req *sdk.CallToolRequest, of named, call *sidecallv1.ExecuteToolStreamRequest) (*sidecallv1.ExecuteToolResponse, *taskResult, error) {
+	switch meta := req.Params.GetMeta(); {
+	case takesTasks(req.Session, meta):
+		return f.runOrHand(ctx, req, of, call, longAfter)
+	case wishesTask(req.Session, meta):
+		return f.asWished(ctx, req, of, call)
+	}
+	res, err := f.run(ctx, ctx, req, call)
+	return res, nil, err
 }
 
 // handedOn is what the tool's server is told beside the arguments.

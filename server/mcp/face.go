@@ -32,7 +32,9 @@ type face struct {
 	listed map[string]*sidecallv1.Tool
 	// subscribed is what each session has subscribed to, by URI.
 	subscribed map[*sdk.ServerSession]map[string]bool
-	// leaving are what end that with their sessions.
+	// long are the calls that may become tasks, while they run here.
+	long map[*long]bool
+	// leaving are what end that with their sessions, and the calls that have no request any more.
 	leaving sync.WaitGroup
 }
 
@@ -41,6 +43,7 @@ func capabilities(servers bool) *sdk.ServerCapabilities {
 		Tools:        &sdk.ToolCapabilities{ListChanged: true},
 		Experimental: map[string]any{identity.Extension: map[string]any{"version": 1}},
 	}
+	c.AddExtension(tasksExtension, nil)
 	if servers {
 		c.Resources, c.Prompts, c.Completions = &sdk.ResourceCapabilities{Subscribe: true, ListChanged: true}, &sdk.PromptCapabilities{ListChanged: true}, new(sdk.CompletionCapabilities)
 		c.Logging = new(sdk.LoggingCapabilities) //nolint:staticcheck // it works as long as clients have it

@@ -21,6 +21,7 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
+	"github.com/sidecall/sidecall/internal/identity"
 	sidecallv1 "github.com/sidecall/sidecall/proto/sidecall/v1"
 )
 
@@ -105,9 +106,18 @@ func (f *Front) serve(w http.ResponseWriter, req *http.Request) {
 		req = req.WithContext(ctx)
 	}
 	if req.Header.Get("Mcp-Protocol-Version") >= stateless20260728 {
+		if misnamed(w, req) {
+			return
+		}
 		nameEmpty(req.Header)
 		f.stateless.ServeHTTP(w, req)
 		return
+	}
+	if req.Method == http.MethodPost {
+		if err := withWish(req); err != nil {
+			http.Error(w, err.Error(), http.StatusBadRequest)
+			return
+		}
 	}
 	if req.Header.Get("Mcp-Session-Id") == "" {
 		done, ok := f.open()
@@ -157,6 +167,7 @@ func (f *Front) Close() {
 				f.options.Log.Debug("mcp: a session that does not close", "error", err)
 			}
 		}
+		face.cancelTasks(func(identity.Call) bool { return true })
 		face.leaving.Wait()
 	}
 }
@@ -230,7 +241,10 @@ func newFace(ctx context.Context, options *Options, profile string) (*face, erro
 	if err != nil {
 		return nil, err
 	}
-	f := &face{options: options, profile: profile, servers: servers, listed: map[string]*sidecallv1.Tool{}, subscribed: map[*sdk.ServerSession]map[string]bool{}}
+	f := &face{
+		options: options, profile: profile, servers: servers,
+		listed: map[string]*sidecallv1.Tool{}, subscribed: map[*sdk.ServerSession]map[string]bool{}, long: map[*long]bool{},
+	}
 	f.handler = f.call
 	serves := &sdk.ServerOptions{
 		Instructions: taught.GetText(),
@@ -243,6 +257,9 @@ func newFace(ctx context.Context, options *Options, profile string) (*face, erro
 	}
 	f.server = sdk.NewServer(&sdk.Implementation{Name: "sidecall", Title: "Sidecall", Version: options.Version}, serves)
 	f.server.AddReceivingMiddleware(f.receive)
+	if err := f.servesTasks(); err != nil {
+		return nil, err
+	}
 	return f, f.look(ctx)
 }
 
@@ -272,7 +289,11 @@ func (f *face) receive(next sdk.MethodHandler) sdk.MethodHandler {
 				return f.call(ctx, req.(*sdk.CallToolRequest))
 			}
 		}
-		return next(ctx, method, req)
+		result, err := next(ctx, method, req)
+		if err != nil {
+			return result, err
+		}
+		return unwrapped(req.GetSession(), result), nil
 	}
 }
 

@@ -13,15 +13,17 @@ import (
 	sidecallv1 "github.com/sidecall/sidecall/proto/sidecall/v1"
 )
 
-// run makes a call, tells its client what is heard of it, and returns its result.
-func (f *face) run(ctx context.Context, req *sdk.CallToolRequest, call *sidecallv1.ExecuteToolStreamRequest) (*sidecallv1.ExecuteToolResponse, error) {
+// run makes a call and returns its result. What is heard of it its client is told, as long as told
+// lasts.
+func (f *face) run(ctx, told context.Context, req *sdk.CallToolRequest, call *sidecallv1.ExecuteToolStreamRequest) (*sidecallv1.ExecuteToolResponse, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	var asking sync.WaitGroup
 	defer func() {
 		cancel() // whoever still waits for an answer waits for nothing
 		asking.Wait()
 	}()
-	call.Answers = !isStateless(req.Session) // a later one is asked by the result of a round
+	// A later one is asked by the result of a round, and of a task nobody is.
+	call.Answers = !isStateless(req.Session) && !wishesTask(req.Session, req.Params.GetMeta())
 	stream, err := f.options.Tools.ExecuteToolStream(ctx, call)
 	if err != nil {
 		return nil, err
@@ -36,11 +38,11 @@ func (f *face) run(ctx context.Context, req *sdk.CallToolRequest, call *sidecall
 		case event.GetResult() != nil:
 			return event.GetResult(), nil
 		case event.GetProgress() != nil:
-			f.progressed(ctx, req, event.GetProgress())
+			f.progressed(told, req, event.GetProgress())
 		case event.GetMcp().GetQuestionId() != "":
 			asking.Go(func() { f.answer(ctx, req.Session, event.GetMcp()) })
 		case event.GetMcp() != nil:
-			f.said(ctx, req.Session, event.GetMcp())
+			f.said(told, req.Session, event.GetMcp())
 		}
 	}
 }

@@ -2,6 +2,7 @@ package mcp
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net/http"
 
@@ -111,6 +112,9 @@ func unknownTool(e *sidecallv1.ToolError) error {
 
 // rpcError makes an error of JSON-RPC of a status that is for the program.
 func rpcError(err error) error {
+	if rpc, ok := errors.AsType[*jsonrpc.Error](err); ok {
+		return rpc
+	}
 	s := status.Convert(err)
 	code := int64(jsonrpc.CodeInternalError)
 	if s.Code() == codes.InvalidArgument {

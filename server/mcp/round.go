@@ -44,23 +44,31 @@ func printOf(params *sdk.CallToolParamsRaw) string {
 
 // encode is the state as a client gets it. It is no secret, and proves nothing: what it says of a
 // call is believed as far as the call's record says it too.
-func (r round) encode() string {
-	encoded, _ := json.Marshal(r) // of texts and a number
+func (r round) encode() string { return sealed(r) }
+
+// decodeRound reads a state that a client has sent back.
+func decodeRound(state string) (r round, err error) {
+	if !unsealed(state, &r) || r.ID == "" {
+		return r, errState
+	}
+	return r, nil
+}
+
+// sealed is what a client keeps for this server: one text, by which a change is noticed.
+func sealed(v any) string {
+	encoded, _ := json.Marshal(v) // of texts alone
 	sum := sha256.Sum256(encoded)
 	return base64.RawURLEncoding.EncodeToString(append(sum[:8:8], encoded...))
 }
 
-// decodeRound reads a state that a client has sent back.
-func decodeRound(state string) (r round, err error) {
-	raw, err := base64.RawURLEncoding.DecodeString(state)
+// unsealed reads what a client has kept; false of what is none.
+func unsealed(s string, v any) bool {
+	raw, err := base64.RawURLEncoding.DecodeString(s)
 	if err != nil || len(raw) < 8 {
-		return r, errState
+		return false
 	}
 	sum := sha256.Sum256(raw[8:])
-	if !bytes.Equal(sum[:8], raw[:8]) || json.Unmarshal(raw[8:], &r) != nil || r.ID == "" {
-		return r, errState
-	}
-	return r, nil
+	return bytes.Equal(sum[:8], raw[:8]) && json.Unmarshal(raw[8:], v) == nil
 }
 
 var errState = wrongState("it is none that this server has given: send requestState as it came, or the request anew without it")

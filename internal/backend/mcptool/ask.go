@@ -15,6 +15,9 @@ const (
 	methodSample = "sampling/createMessage"
 )
 
+// handsOn are the words of the config for what a server may ask.
+var handsOn = map[string]string{methodElicit: "elicitation", methodSample: "sampling"}
+
 // errNobodyToAsk is what a server is told that asks for something and gets nothing.
 var errNobodyToAsk = errors.New("there is no one caller here who can be asked: none is, or there are several calls under way")
 
@@ -26,6 +29,9 @@ func (b *Backend) offers() *mcp.ClientCapabilities {
 	}
 	if slices.Contains(b.cfg.HandsOn, "sampling") {
 		c.Sampling = new(mcp.SamplingCapabilities) //nolint:staticcheck // it works as long as servers have it
+	}
+	if b.modern {
+		c.AddExtension(tasksExtension, nil)
 	}
 	return c
 }

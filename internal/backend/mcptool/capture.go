@@ -24,6 +24,9 @@ type capture struct {
 	// right to send the request, asked right before its first byte; nil is
 	// always held.
 	right backend.Right
+	// name is what the header of a request over HTTP says that it is about, where the SDK does not
+	// know.
+	name string
 
 	mu   sync.Mutex
 	seen seen

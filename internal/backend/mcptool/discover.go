@@ -47,6 +47,15 @@ type listed struct {
 	InputSchema  json.RawMessage `json:"inputSchema"`
 	OutputSchema json.RawMessage `json:"outputSchema"`
 	Annotations  json.RawMessage `json:"annotations"`
+	Execution    json.RawMessage `json:"execution"`
+}
+
+// mustBeTask reports that a tool says that it can only be called as a task.
+func (l listed) mustBeTask() bool {
+	var execution struct {
+		TaskSupport string `json:"taskSupport"`
+	}
+	return json.Unmarshal(l.Execution, &execution) == nil && execution.TaskSupport == "required"
 }
 
 type annotations struct {
@@ -62,8 +71,10 @@ func (b *Backend) discover(ctx context.Context, s *session) ([]backend.Discovere
 	ctx, cancel := context.WithTimeoutCause(ctx, b.timing.List,
 		fmt.Errorf("the server did not answer within %s", b.timing.List))
 	defer cancel()
-	list := toolList{seen: make(map[string]bool), keyed: s.keyed()}
+	list := newToolList()
+	list.keyed = s.keyed()
 	defer func() {
+		s.taskTools.Store(&list.tasks)
 		if list.leftOut > maxComplaints {
 			b.log.Warn("more tools were left out", "tools", list.leftOut-maxComplaints)
 		}
@@ -97,14 +108,20 @@ type toolList struct {
 	seen  map[string]bool
 	size  int // bytes of its pages
 	keyed bool
+	// tasks are those that can only be called as tasks.
+	tasks map[string]bool
 	// leftOut counts the tools that could not be taken.
 	leftOut int
+}
+
+func newToolList() toolList {
+	return toolList{seen: make(map[string]bool), tasks: make(map[string]bool)}
 }
 
 // add takes the tools of a page; full when there are more than are taken.
 func (b *Backend) add(list *toolList, page []json.RawMessage) (full bool) {
 	for _, raw := range page {
-		found, err := b.discovered(raw)
+		found, asTask, err := b.discovered(raw)
 		switch {
 		case err == nil && !list.seen[found.Name]:
 			if len(list.tools) == maxTools {
@@ -112,6 +129,9 @@ func (b *Backend) add(list *toolList, page []json.RawMessage) (full bool) {
 			}
 			list.seen[found.Name], found.Keyed = true, list.keyed
 			list.tools = append(list.tools, found)
+			if asTask {
+				list.tasks[found.Name] = true
+			}
 			continue
 		case err == nil:
 			err = fmt.Errorf("the name %q is taken", tool.ShortenBytes(found.Name, maxShownName))
@@ -161,16 +181,17 @@ func (b *Backend) page(ctx context.Context, s *session, cursor string) (page, er
 	return p, nil
 }
 
-// discovered reads one tool, and repairs what can be repaired.
-func (b *Backend) discovered(raw json.RawMessage) (backend.Discovered, error) {
+// discovered reads one tool, and repairs what can be repaired. asTask says that it can only be
+// called as a task.
+func (b *Backend) discovered(raw json.RawMessage) (d backend.Discovered, asTask bool, err error) {
 	var l listed
 	if err := json.Unmarshal(raw, &l); err != nil {
-		return backend.Discovered{}, fmt.Errorf("it is malformed: %w", err)
+		return d, false, fmt.Errorf("it is malformed: %w", err)
 	}
 	if l.Name == "" {
-		return backend.Discovered{}, errors.New("it has no name")
+		return d, false, errors.New("it has no name")
 	}
-	d := backend.Discovered{Name: l.Name, Description: l.Description}
+	d = backend.Discovered{Name: l.Name, Description: l.Description}
 	var repaired bool
 	if d.InputSchema, repaired = inputSchema(l.InputSchema); repaired {
 		b.log.Warn("a tool's input schema cannot describe an object; any object is accepted", "tool", l.Name)
@@ -188,7 +209,7 @@ func (b *Backend) discovered(raw json.RawMessage) (backend.Discovered, error) {
 	}
 	d.Effect, d.Claimed = a.effect()
 	d.Annotations = a.values()
-	return d, nil
+	return d, l.mustBeTask(), nil
 }
 
 // inputSchema returns a schema that says that it describes an object. MCP

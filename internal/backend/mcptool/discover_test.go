@@ -60,7 +60,7 @@ func TestOneToolAtATime(t *testing.T) {
 			Name: "a", InputSchema: anyObject, Claimed: true, Annotations: map[string]string{"destructiveHint": "true", "openWorldHint": "false"}},
 		`{"name":"a","annotations":{"readOnlyHint":"yes"}}`: {Name: "a", InputSchema: anyObject},
 	} {
-		got, err := b.discovered([]byte(raw))
+		got, _, err := b.discovered([]byte(raw))
 		if err != nil {
 			t.Errorf("%s: %v", raw, err)
 		}
@@ -69,7 +69,7 @@ func TestOneToolAtATime(t *testing.T) {
 		}
 	}
 	for _, raw := range []string{`null`, `5`, `{}`, `{"name":5}`, `{"name":""}`} {
-		if _, err := b.discovered([]byte(raw)); err == nil {
+		if _, _, err := b.discovered([]byte(raw)); err == nil {
 			t.Errorf("%s is a tool", raw)
 		}
 	}

@@ -68,12 +68,8 @@ func (b *Backend) Forward(ctx context.Context, method string, params json.RawMes
 		return nil, failure.Err
 	}
 	defer s.leave()
-	ctx, cancel := context.WithCancelCause(ctx)
-	defer cancel(nil)
-	defer context.AfterFunc(s.ctx, func() { cancel(errEnded) })()
-	c := &capture{room: room}
-	err := send(c.in(ctx), s, params)
-	switch a := s.done(c); {
+	a, err := s.exchange(ctx, &capture{room: room}, func(ctx context.Context) error { return send(ctx, s, params) })
+	switch {
 	case method == methodSubscribe && (a.outcome == unanswered && err == nil || a.outcome == resulted):
 		return nothing, b.listening.subscribes(params)
 	case a.outcome == unanswered && err == nil: // the SDK has it from elsewhere
@@ -106,7 +102,11 @@ func (s *session) hand(round *backend.Round, params *mcp.CallToolParams) error {
 		return nil
 	}
 	if round.Asks() {
-		params.Meta[mcp.MetaKeyClientCapabilities] = round.Capabilities
+		can, err := withTasks(round.Capabilities)
+		if err != nil {
+			return err
+		}
+		params.Meta[mcp.MetaKeyClientCapabilities] = can
 	}
 	params.RequestState = round.State
 	if len(round.Responses) == 0 {

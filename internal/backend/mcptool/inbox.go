@@ -36,7 +36,7 @@ type inbox struct {
 	// hear is told of what is for everybody; nil of an inbox that nobody listens at.
 	hear func(method string, params json.RawMessage)
 	// callers are those of the calls that are under way, nil for one that cannot be told.
-	callers map[*capture]backend.Caller
+	callers map[*hearing]backend.Caller
 }
 
 func newInbox() *inbox {
@@ -46,7 +46,7 @@ func newInbox() *inbox {
 		expired:  make(chan struct{}),
 		waiting:  make(map[jsonrpc.ID]*capture),
 		progress: make(map[string]func(backend.Sign)),
-		callers:  make(map[*capture]backend.Caller),
+		callers:  make(map[*hearing]backend.Caller),
 	}
 	in.heard()
 	return in
@@ -151,14 +151,14 @@ func (in *inbox) wanted(r *jsonrpc.Request) bool {
 }
 
 // underWay notes a call and its caller, until the returned function is called.
-func (in *inbox) underWay(c *capture, caller backend.Caller) (over func()) {
+func (in *inbox) underWay(h *hearing, caller backend.Caller) (over func()) {
 	in.mu.Lock()
 	defer in.mu.Unlock()
-	in.callers[c] = caller
+	in.callers[h] = caller
 	return func() {
 		in.mu.Lock()
 		defer in.mu.Unlock()
-		delete(in.callers, c)
+		delete(in.callers, h)
 	}
 }
 

@@ -31,8 +31,19 @@ func (b *Backend) Invoke(ctx context.Context, call backend.Invocation) (backend.
 	if failure != nil {
 		return backend.Reply{}, failure
 	}
-	defer s.leave()
+	h := &hearing{call: &call}
+	defer h.stop()
+	reply, failure, handle := b.send(ctx, s, h)
+	s.leave()
+	if handle != nil {
+		return b.follow(ctx, h, handle)
+	}
+	return reply, failure
+}
 
+// send makes the request of a call. handle is its answer where that is the handle of a task.
+func (b *Backend) send(ctx context.Context, s *session, h *hearing) (_ backend.Reply, _ *tool.Failure, handle json.RawMessage) {
+	call := h.call
 	params := &mcp.CallToolParams{Name: call.Target, Arguments: call.Args, Meta: metaOf(ctx)}
 	params.Meta[identity.Key] = call.IdempotencyKey
 	if len(call.Args) == 0 {
@@ -40,25 +51,21 @@ func (b *Backend) Invoke(ctx context.Context, call backend.Invocation) (backend.
 	}
 	if call.Round != nil {
 		if err := s.hand(call.Round, params); err != nil {
-			return backend.Reply{}, unfit(err)
+			return backend.Reply{}, unfit(err), nil
 		}
 	}
 	if call.Progress != nil {
-		token := "sidecall-" + strconv.FormatInt(b.attempts.Add(1), 10)
-		params.Meta["progressToken"] = token
-		defer s.watch(token, call.Progress)()
+		h.token = "sidecall-" + strconv.FormatInt(b.attempts.Add(1), 10)
+		params.Meta["progressToken"] = h.token
 	}
-
-	callCtx, cancel := context.WithCancelCause(ctx)
-	defer cancel(nil)
-	defer context.AfterFunc(s.ctx, func() { cancel(errEnded) })()
-	c := &capture{right: call.Right, room: call.Room}
-	defer s.underWay(c, call.Caller)()
-	_, err := s.client.CallTool(c.in(callCtx), params)
-	a := s.done(c)
+	h.at(s)
+	a, err := s.exchange(ctx, &capture{right: call.Right, room: call.Room}, func(ctx context.Context) error {
+		_, err := s.client.CallTool(ctx, params)
+		return err
+	})
 	s.describe(ctx, a)
 	if a.withheld {
-		return backend.Reply{}, backend.LeaseLost()
+		return backend.Reply{}, backend.LeaseLost(), nil
 	}
 	if ctx.Err() != nil && (a.outcome == refused || a.outcome == brokenOff) {
 		// What our own cancellation caused says nothing.
@@ -69,15 +76,50 @@ func (b *Backend) Invoke(ctx context.Context, call backend.Invocation) (backend.
 		if failure.ErrorType == errorTypeTimeout {
 			notify(s.suspect)
 		}
-		return backend.Reply{}, failure
+		return backend.Reply{}, failure, nil
 	}
-	reply, failure := read(a.answer, call)
+	reply, failure := read(a.answer, *call)
+	if failure != nil && failure.ErrorType == errorTypeOther && isHandle(a.answer) {
+		return reply, nil, a.result
+	}
 	if failure != nil && failure.Code == tool.CodeUnknownTool {
 		// Few servers say that their list has changed. Once it is read again, such
 		// a call is refused before it is sent.
 		notify(s.changed)
 	}
-	return reply, failure
+	return reply, failure, nil
+}
+
+// hearing is where a call is heard of while it runs: at one session, and where it is a task, at
+// those that follow.
+type hearing struct {
+	call *backend.Invocation
+	// token is that of its progress; empty where nobody wants to hear of that.
+	token string
+
+	session *session
+	over    func()
+}
+
+// at has the call heard of at a session, and no more at the one before.
+func (h *hearing) at(s *session) {
+	if h.session == s {
+		return
+	}
+	h.stop()
+	over, unwatch := s.underWay(h, h.call.Caller), func() {}
+	if h.token != "" {
+		unwatch = s.watch(h.token, h.call.Progress)
+	}
+	h.session, h.over = s, func() { over(); unwatch() }
+}
+
+// stop has it heard of no more.
+func (h *hearing) stop() {
+	if h.session != nil {
+		h.over()
+		h.session = nil
+	}
 }
 
 // acquire returns the session for one call; the caller must leave it.

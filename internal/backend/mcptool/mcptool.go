@@ -37,7 +37,8 @@
 // None. Multi-round-trip calls are off, redirects are not followed, requests
 // have no GetBody, and headers that would make Go's transport replay a request
 // are refused. The SDK resumes a broken result stream with GET, which asks for
-// the rest of an answer and starts nothing.
+// the rest of an answer and starts nothing. So does what follows a task, which is
+// asked for again.
 //
 // # Down and up again
 //

@@ -54,6 +54,9 @@ func (b *Backend) open(ctx context.Context) (*session, []backend.Discovered, err
 	if len(b.cfg.HandsOn) > 0 {
 		client.AddReceivingMiddleware(questioned(s))
 	}
+	if err := b.speaksTasks(client, s); err != nil {
+		return nil, nil, err
+	}
 	version := settledProtocol
 	if b.modern {
 		version = newestProtocol

@@ -11,6 +11,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -165,6 +166,72 @@ func everything(t *testing.T, r *running) {
 	r.wantPart("echo", args("message", "still there"), "still there")
 }
 
+// research calls the task of server-everything, which asks its client half way. It has four stages.
+func research(t *testing.T, r *running) {
+	t.Helper()
+	var notes []string
+	caller := &answering{answer: `{"action":"accept","content":{"interpretation":"snake"}}`}
+	reply, f := r.Invoke(t.Context(), backend.Invocation{
+		Target: "simulate-research-query", Args: []byte(args("topic", "python", "ambiguous", true)), Caller: caller,
+		Progress: func(s backend.Sign) { notes = append(notes, s.Note) }})
+	if f != nil || !strings.Contains(string(reply.Text), "Research Report: python (snake)") {
+		t.Errorf("%s, %+v", reply.Text, f)
+	}
+	if len(caller.questions) != 1 || !strings.HasPrefix(caller.questions[0], methodElicit) {
+		t.Errorf("the caller was asked %q", caller.questions)
+	}
+	if !slices.ContainsFunc(notes, func(note string) bool { return strings.Contains(note, "Requesting clarification") }) {
+		t.Errorf("it was heard of by %q", notes)
+	}
+
+	ctx, cancel := context.WithCancel(t.Context())
+	_, f = r.Invoke(ctx, backend.Invocation{
+		Target: "simulate-research-query", Args: []byte(args("topic", "go")), Progress: func(backend.Sign) { cancel() }})
+	wantFailure(t, f, tool.CodeCancelled, tool.Ambiguous, "cancelled")
+}
+
+func TestRealTask(t *testing.T) {
+	server, err := mcpservers.Everything()
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := run(t, Config{Command: server.Command, Env: server.Env, Dir: t.TempDir(), Timing: quick, HandsOn: []string{"elicitation"}})
+	r.up()
+	research(t, r)
+}
+
+func TestRealTaskOverHTTP(t *testing.T) {
+	port := freePort(t)
+	cmd := listening(t, port)
+	transport := &http.Transport{}
+	t.Cleanup(transport.CloseIdleConnections)
+	r := run(t, Config{URL: fmt.Sprintf("http://127.0.0.1:%d/mcp", port), HTTPClient: &http.Client{Transport: transport}, Timing: quick, HandsOn: []string{"elicitation"}})
+	r.up()
+	research(t, r)
+
+	// A new process knows of no task: nobody knows what came of it.
+	_, f := r.Invoke(t.Context(), backend.Invocation{
+		Target: "simulate-research-query", Args: []byte(args("topic", "go")), Progress: func(backend.Sign) {
+			if cmd != nil {
+				end(cmd)
+				cmd = nil
+				listening(t, port)
+			}
+		}})
+	wantFailure(t, f, tool.CodeInvalidOutput, tool.Ambiguous, errorTypeTaskLost)
+}
+
+// freePort is one of the loopback interface that nobody listens at.
+func freePort(t *testing.T) int {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	return l.Addr().(*net.TCPAddr).Port
+}
+
 // listening starts server-everything on a port of its own and waits for it.
 func listening(t *testing.T, port int) *exec.Cmd {
 	t.Helper()
@@ -195,12 +262,7 @@ func end(cmd *exec.Cmd) {
 }
 
 func TestRealEverythingOverHTTP(t *testing.T) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	port := l.Addr().(*net.TCPAddr).Port
-	l.Close()
+	port := freePort(t)
 	cmd := listening(t, port)
 	transport := &http.Transport{}
 	t.Cleanup(transport.CloseIdleConnections)

@@ -56,7 +56,7 @@ type Listing struct {
 
 // NewListing begins a list. What is left out of it is logged.
 func NewListing(log *slog.Logger) *Listing {
-	return &Listing{list: toolList{seen: make(map[string]bool)}, read: Backend{log: log}}
+	return &Listing{list: newToolList(), read: Backend{log: log}}
 }
 
 // Add takes a result of tools/list, and returns where the list goes on; empty at its end.

@@ -37,13 +37,14 @@ type toolResult struct {
 const (
 	resultComplete      = "complete"
 	resultInputRequired = "input_required"
+	resultTask          = "task"
 )
 
 // kind is the type of a result. A task is work that goes on after its answer.
 func (r toolResult) kind() any {
 	switch {
 	case r.Task != nil:
-		return "task"
+		return resultTask
 	case r.ResultType == nil, r.ResultType == "":
 		return resultComplete
 	default:

@@ -250,8 +250,8 @@ func TestWhatMayStillRunIsNoSuccess(t *testing.T) {
 			r := run(t, cfg)
 			r.up()
 			reply, f := r.call("later", `{}`)
-			wantFailure(t, f, tool.CodeInvalidOutput, tool.Ambiguous, "result_type")
-			if len(reply.Text) > 0 || !strings.Contains(f.Constraint, `"task"`) {
+			wantFailure(t, f, tool.CodeInvalidOutput, tool.Ambiguous, errorTypeTaskLost)
+			if len(reply.Text) > 0 || !strings.Contains(f.Constraint, "started as a task") {
 				t.Errorf("reply %q, %s", reply.Text, f.Constraint)
 			}
 			_, f = r.call("pay and lose", `{}`)

@@ -24,6 +24,9 @@ func (w *wire) RoundTrip(orig *http.Request) (*http.Response, error) {
 		}
 	}
 	c := captureOf(req.Context())
+	if c != nil && c.name != "" {
+		req.Header.Set(nameHeader, headerText(c.name))
+	}
 	switch req.Method {
 	case http.MethodPost:
 		id, isResponse := envelope(orig)

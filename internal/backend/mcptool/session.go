@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
@@ -28,6 +29,8 @@ type session struct {
 	*inbox
 	// lost is closed when the connection has ended.
 	lost chan struct{}
+	// taskTools are those that can only be called as tasks, in the revisions with sessions.
+	taskTools atomic.Pointer[map[string]bool]
 
 	mu       sync.Mutex
 	inFlight int
@@ -127,6 +130,15 @@ func (s *session) refuse() {
 	if s.inFlight == 0 {
 		close(s.idle)
 	}
+}
+
+// exchange sends one request, as long as the session lasts, and returns what was seen of it.
+func (s *session) exchange(ctx context.Context, c *capture, send func(context.Context) error) (seen, error) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	defer context.AfterFunc(s.ctx, func() { cancel(errEnded) })()
+	err := send(c.in(ctx))
+	return s.done(c), err
 }
 
 func (s *session) busy() bool {

@@ -1,9 +1,11 @@
 package mcptool
 
 import (
+	"encoding/base64"
 	"encoding/json"
 	"log/slog"
 	"net/http"
+	"strings"
 	"time"
 
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
@@ -11,6 +13,7 @@ import (
 
 const (
 	sessionHeader = "Mcp-Session-Id"
+	nameHeader    = "Mcp-Name"
 	// errorBody is how much of an HTTP error's body is read.
 	errorBody = 64 << 10
 	// drainGrace is how long the end of an answered stream may take, so that
@@ -42,6 +45,14 @@ func (w *wire) client() *http.Client {
 		Transport:     w,
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}
+}
+
+// headerText is a text as a header of MCP has it: what is not plain in another form.
+func headerText(s string) string {
+	if strings.ContainsFunc(s, func(r rune) bool { return r <= ' ' || r > '~' }) || strings.HasPrefix(s, "=?") {
+		return "=?base64?" + base64.StdEncoding.EncodeToString([]byte(s)) + "?="
+	}
+	return s
 }
 
 // rpcError returns the JSON-RPC error that a body holds, or nil. Its id is often
