@@ -150,12 +150,7 @@ func (r *Relay) Invoke(ctx context.Context, call backend.Invocation) (backend.Re
 	defer forget()
 	defer s.listen(params.get("_meta"), call.Progress)()
 	failpoint.Hit(failpoint.RequestUnsent)
-	right := func() bool {
-		held := call.Right == nil || call.Right.Held()
-		failpoint.Hit(failpoint.RequestLeaving)
-		return held
-	}
-	sent, err := s.send(ctx, request(id, methodCall, params.text()), right)
+	sent, err := s.Send(ctx, request(id, methodCall, params.text()), leaving{call.Right})
 	if errors.Is(err, errWithheld) {
 		return backend.Reply{}, backend.LeaseLost()
 	}
@@ -167,8 +162,20 @@ func (r *Relay) Invoke(ctx context.Context, call backend.Invocation) (backend.Re
 		return backend.Reply{}, failure
 	}
 	failpoint.Hit(failpoint.ResponseRead)
-	on.heard = &heard
-	return reply(heard, call)
+	if heard.Said() {
+		on.heard = &heard
+	}
+	return reply(ctx, heard, call)
+}
+
+// leaving is the right to send a call, which proofs may kill this process after it was asked for.
+type leaving struct{ of backend.Right }
+
+// Held implements backend.Right.
+func (l leaving) Held() bool {
+	held := l.of == nil || l.of.Held()
+	failpoint.Hit(failpoint.RequestLeaving)
+	return held
 }
 
 // wait waits for the answer to a call that was sent.
@@ -177,6 +184,11 @@ func (s *server) wait(ctx context.Context, id string, answer <-chan mcptool.Rela
 	case heard := <-answer:
 		return heard, nil
 	case <-ctx.Done():
+		select {
+		case heard := <-answer: // that it was not sent, or in the same moment
+			return heard, nil
+		default:
+		}
 		s.tell(note(methodCancelled, map[string]string{"requestId": id, "reason": "nobody waits for it any more"}))
 		return mcptool.Relayed{}, mcptool.Unanswered(ctx, true, context.Cause(ctx))
 	case <-s.silent:
@@ -191,8 +203,8 @@ func (s *server) wait(ctx context.Context, id string, answer <-chan mcptool.Rela
 
 // reply reads what the server answered. An answer that is another step of the protocol (a question
 // to the client, the handle of a task) is what the call is answered, and is recorded as such.
-func reply(heard mcptool.Relayed, call backend.Invocation) (backend.Reply, *tool.Failure) {
-	read, failure := heard.Read(call)
+func reply(ctx context.Context, heard mcptool.Relayed, call backend.Invocation) (backend.Reply, *tool.Failure) {
+	read, failure := heard.Read(ctx, call)
 	if mcptool.IsOtherResult(failure) {
 		return backend.Reply{
 			Text:   []byte("The server goes on with another step of the protocol."),

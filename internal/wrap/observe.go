@@ -9,6 +9,7 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"github.com/sidecall/sidecall/internal/backend/mcptool"
 	"github.com/sidecall/sidecall/internal/schema"
 	"github.com/sidecall/sidecall/internal/wrap/observed"
 	sidecallv1 "github.com/sidecall/sidecall/proto/sidecall/v1"
@@ -26,7 +27,7 @@ func (r *Relay) observe(ctx context.Context, executor Executor, text []byte, m m
 		r.pass(ctx, text, m)
 		return
 	}
-	s.pass(text, m.ID, passing{method: methodCall, heard: func(answer *message) {
+	s.pass(text, m.ID, passing{method: methodCall, heard: func(answer *mcptool.Relayed) {
 		took := time.Since(began)
 		go func() { // the answer is on its way already
 			defer r.calls.all.Done()
@@ -38,7 +39,7 @@ func (r *Relay) observe(ctx context.Context, executor Executor, text []byte, m m
 }
 
 // observed is what is written down of a call. answer is nil where there was none.
-func (r *Relay) observed(ctx context.Context, executor Executor, params []byte, answer *message, began time.Time, took time.Duration) observed.Call {
+func (r *Relay) observed(ctx context.Context, executor Executor, params []byte, answer *mcptool.Relayed, began time.Time, took time.Duration) observed.Call {
 	asked, _ := readCall(message{Params: params}) // what cannot be read was the server's to judge
 	says := asked.says
 	r.tools.known(ctx, asked.Name)
@@ -69,12 +70,12 @@ func arguments(asked *callParams) []byte {
 }
 
 // ended says how a call has ended, and how much text its result has.
-func ended(answer *message) (how, result string, chars int) {
+func ended(answer *mcptool.Relayed) (how, result string, chars int) {
 	switch {
 	case answer == nil:
 		return observed.Lost, "", 0
 	case len(answer.Result) == 0:
-		return observed.Refused, digest(answer.Error), 0
+		return observed.Refused, digest(answer.Raw), 0
 	}
 	var says struct {
 		Content []struct {

@@ -38,7 +38,7 @@ func TestMain(m *testing.M) {
 		sdkServer()
 		return
 	default:
-		(&stub{kind: kind}).serve()
+		(&stub{kind: kind, ledger: os.Getenv(ledgerEnv), say: sayOut, exit: os.Exit}).serve()
 		return
 	}
 	os.Exit(m.Run())
@@ -46,7 +46,9 @@ func TestMain(m *testing.M) {
 
 // stub is an MCP server, written without any library so that what it says is known to the byte.
 type stub struct {
-	kind string
+	kind, ledger string
+	say          func(line string)
+	exit         func(code int)
 	// held are the ids of calls that wait for stub/go.
 	held []json.RawMessage
 	// asker is the call that has asked the client.
@@ -75,6 +77,9 @@ const (
 	stubTools2 = `[{"name":"params","inputSchema":{"type":"object"}},{"name":"dotted.name","inputSchema":{"type":"object"}},` +
 		`{"name":"odd","inputSchema":{"type":"object","properties":{"a":{"$ref":"https://example.com/nowhere.json"}}}},` +
 		`{"name":"blocks","inputSchema":{"type":"object"},"outputSchema":{"type":"object"}}]`
+	stubHeaders = `[{"name":"look","inputSchema":{"type":"object"},"annotations":{"readOnlyHint":true}},{"name":"tagged","inputSchema":{"type":"object","properties":{` +
+		`"region":{"type":"string","x-mcp-header":"Region"},"n":{"type":"integer","x-mcp-header":"N"},"on":{"type":"boolean","x-mcp-header":"On"},"none":{"type":"string","x-mcp-header":"None"},` +
+		`"at":{"type":"object","properties":{"zone":{"type":"string","x-mcp-header":"Zone"}}},"other":{"type":"string"}}}}]`
 	chargeResult = `{"content":[ {"type":"text","text":"charged \u00e9"} ],  "z":{"b":1.0,"a":12345678901234567890}}`
 	failResult   = `{"isError":true,"content":[{"type":"text","text":"the card is stolen"}]}`
 	refusal      = `{"code":-32050,"message":"not today","data":{"why":"closed"}}`
@@ -98,7 +103,7 @@ func (s *stub) serve() {
 	}
 }
 
-func (s *stub) say(line string) { _, _ = os.Stdout.WriteString(line + "\n") }
+func sayOut(line string) { _, _ = os.Stdout.WriteString(line + "\n") }
 
 func (s *stub) answer(id json.RawMessage, result string) {
 	s.say(`{"jsonrpc":"2.0", "result":` + result + `, "id":` + string(id) + `}`)
@@ -107,17 +112,20 @@ func (s *stub) answer(id json.RawMessage, result string) {
 func (s *stub) hear(line string, m stubMessage) {
 	switch m.Method {
 	case "initialize":
-		enter("initialize")
-		fmt.Println("this is no message")
+		s.enter("initialize")
+		s.say("this is no message")
 		s.answer(m.ID, `{"protocolVersion":"2025-11-25","capabilities":{"tools":{}},"serverInfo":{"name":"stub","version":"1"}}`)
 	case "notifications/initialized":
-		enter("initialized")
+		s.enter("initialized")
 	case "notifications/cancelled":
-		enter("cancelled")
+		s.enter("cancelled")
 	case "tools/list":
 		tools, next := stubTools+`{"name":"last","inputSchema":{"type":"object"}}]`, `,"nextCursor":"2"`
 		if m.Params.Cursor == "2" {
 			tools, next = stubTools2, ``
+		}
+		if s.kind == "headers" {
+			tools, next = stubHeaders, ``
 		}
 		if s.kind == "reader" {
 			tools, next = `[{"name":"read_output","inputSchema":{"type":"object"}},{"name":"long","inputSchema":{"type":"object"}}]`, ``
@@ -128,9 +136,9 @@ func (s *stub) hear(line string, m stubMessage) {
 	case "stub/line": // what exactly has arrived
 		s.answer(m.ID, `{"line":"`+base64.StdEncoding.EncodeToString([]byte(line))+`"}`)
 	case "stub/mute":
-		enter("mute")
+		s.enter("mute")
 	case "stub/exit":
-		os.Exit(3)
+		s.exit(3)
 	case "stub/go":
 		for _, id := range s.held {
 			s.answer(id, `{"content":[{"type":"text","text":"at last"}]}`)
@@ -144,19 +152,19 @@ func (s *stub) hear(line string, m stubMessage) {
 }
 
 func (s *stub) call(line string, m stubMessage) {
-	enter(m.Params.Name)
+	s.enter(m.Params.Name)
 	if token, ok := m.Params.Meta["progressToken"]; ok {
 		text, _ := json.Marshal(token)
 		s.say(`{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":` + string(text) + `,"progress":1}}`)
 	}
 	switch m.Params.Name {
-	case "charge", "dotted.name", "odd":
+	case "charge", "dotted.name", "odd", "tagged":
 		s.answer(m.ID, chargeResult)
 	case "wait", "look":
 		s.held = append(s.held, m.ID)
 		s.say(`{"jsonrpc":"2.0","method":"stub/held"}`)
 	case "die":
-		os.Exit(2)
+		s.exit(2)
 	case "ask":
 		s.asker = m.ID
 		s.say(`{"jsonrpc":"2.0","id":"q1","method":"sampling/createMessage","params":{"x":  1}}`)
@@ -190,8 +198,10 @@ func (s *stub) call(line string, m stubMessage) {
 }
 
 // enter writes what is done into the ledger.
-func enter(what string) {
-	f, err := os.OpenFile(os.Getenv(ledgerEnv), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
+func enter(what string) { (&stub{ledger: os.Getenv(ledgerEnv)}).enter(what) }
+
+func (s *stub) enter(what string) {
+	f, err := os.OpenFile(s.ledger, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
 	if err != nil {
 		panic(err)
 	}
@@ -210,6 +220,7 @@ type world struct {
 	missed []string // what was heard and not awaited yet
 	ledger string
 	log    *logged
+	site   *site // nil where the server is a process
 	served chan error
 	end    func() // what a signal does
 }
@@ -254,9 +265,14 @@ func startObserved(t *testing.T, kind string, greeted bool, observe *observed.Lo
 	fromRelay, out := io.Pipe()
 	w.in = toRelay
 	log := slog.NewTextHandler(w.log, &slog.HandlerOptions{Level: slog.LevelInfo})
+	open := wrap.Process(process.Spec{Argv: []string{os.Args[0]}, Env: append(os.Environ(), stubEnv+"="+kind, ledgerEnv+"="+w.ledger)})
+	if strings.HasPrefix(t.Name(), "TestOverHTTP") {
+		w.site = newSite(t, kind, w.ledger)
+		open = w.site.open(slog.New(log))
+	}
 	relay := wrap.New(wrap.Options{
 		Name: "server", Tenant: "wrap", In: in, Out: out, Log: slog.New(log), Observe: observe, Shown: 500,
-		Server: process.Spec{Argv: []string{os.Args[0]}, Env: append(os.Environ(), stubEnv+"="+kind, ledgerEnv+"="+w.ledger)},
+		Open: open,
 	})
 	cfg, err := config.Parse("test", []byte(settings), config.System())
 	if err != nil {

@@ -28,8 +28,8 @@ var errDown = errors.New("the server is not running")
 // tools are those of the server, as far as they are known.
 type tools struct {
 	mu sync.Mutex
-	// byName has every one that was listed last: whether its results have a schema.
-	byName map[string]bool
+	// byName has every one that was listed last.
+	byName map[string]backend.Discovered
 	// ownReadOutput: the server has a tool of that name itself.
 	ownReadOutput bool
 	// wished and done count what was asked for, and what has been listed of it.
@@ -40,7 +40,7 @@ type tools struct {
 }
 
 func (t *tools) init() {
-	t.byName, t.changed = map[string]bool{}, make(chan struct{})
+	t.byName, t.changed = map[string]backend.Discovered{}, make(chan struct{})
 	t.failed, t.wake = make(chan error, 1), make(chan struct{}, 1)
 }
 
@@ -107,7 +107,15 @@ func (t *tools) known(ctx context.Context, name string) {
 func (t *tools) hasSchema(name string) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	return t.byName[name]
+	return t.byName[name].OutputSchema != nil
+}
+
+// Schema implements mcptool.Listener.
+func (s *server) Schema(ctx context.Context, name string) json.RawMessage {
+	s.tools.known(ctx, name)
+	s.tools.mu.Lock()
+	defer s.tools.mu.Unlock()
+	return s.tools.byName[name].InputSchema
 }
 
 // readOutputIsTheirs reports that the server has a read_output itself.
@@ -122,9 +130,9 @@ func (t *tools) listed(upTo int, found []backend.Discovered) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if found != nil {
-		t.byName = make(map[string]bool, len(found))
+		t.byName = make(map[string]backend.Discovered, len(found))
 		for _, d := range found {
-			t.byName[d.Name] = d.OutputSchema != nil
+			t.byName[d.Name] = d
 		}
 		_, t.ownReadOutput = t.byName[output.ToolName]
 	}

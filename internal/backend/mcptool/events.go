@@ -2,6 +2,7 @@ package mcptool
 
 import (
 	"bytes"
+	"cmp"
 	"errors"
 	"io"
 
@@ -16,9 +17,9 @@ type stream struct {
 	limit int
 
 	event
-	// lastID is the id of the last event that had one.
-	lastID string
-	err    error // after the last event
+	// lastID is the id of the last event that had one, again the last word on when to ask for more.
+	lastID, again string
+	err           error // after the last event
 }
 
 // events reads a stream and passes on to the SDK the events that it can use: those
@@ -106,9 +107,7 @@ func (s *stream) next() (ev event, ok bool) {
 func (s *stream) take() event {
 	ev := s.event
 	s.event = event{}
-	if ev.id != "" {
-		s.lastID = ev.id
-	}
+	s.lastID, s.again = cmp.Or(ev.id, s.lastID), cmp.Or(ev.retry, s.again)
 	return ev
 }
 

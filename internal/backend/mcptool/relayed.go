@@ -15,18 +15,57 @@ import (
 // What follows is for who speaks with a server without the SDK, and reads what it says of
 // tools as this backend does.
 
-// Relayed is what a server answered to tools/call: exactly one of Result, Error and Size.
+// Relayed is what a server answered to a request: exactly one of Result, Error and Size. A Remote
+// knows of others, which were not answered, or with an error of HTTP, which may have an Error in it.
 type Relayed struct {
 	Result json.RawMessage
 	Error  *jsonrpc.Error
 	// Raw is Error as it came.
 	Raw  json.RawMessage
 	Size int64 // of an answer that was too large to be read
+
+	known *seen // of a request that has no answer of its own
+}
+
+// unheard is what is known of a request whose answer was not heard.
+func unheard(known seen) Relayed {
+	r := Relayed{known: &known}
+	switch {
+	case known.outcome == tooLarge:
+		return Relayed{Size: known.size}
+	case known.outcome == httpError && known.rpc != nil && known.session == sessionKept:
+		var says struct {
+			Error json.RawMessage `json:"error"`
+		}
+		_ = json.Unmarshal(known.body, &says) // which is where the error comes from
+		r.Error, r.Raw = known.rpc, says.Error
+	}
+	return r
+}
+
+// Said reports that the server has said something of MCP.
+func (r Relayed) Said() bool { return r.known == nil || r.Error != nil }
+
+// Why says to a client why its request has no answer.
+func (r Relayed) Why(ctx context.Context) string {
+	_, f := r.Read(ctx, backend.Invocation{})
+	if f.Err == nil {
+		return f.Constraint
+	}
+	return f.Constraint + ": " + withoutURL(f.Err).Error()
 }
 
 // Read turns an answer into what Invoke returns.
-func (r Relayed) Read(call backend.Invocation) (backend.Reply, *tool.Failure) {
+func (r Relayed) Read(ctx context.Context, call backend.Invocation) (backend.Reply, *tool.Failure) {
 	a := answer{outcome: resulted, result: r.Result}
+	switch {
+	case r.known != nil && r.known.withheld:
+		return backend.Reply{}, backend.LeaseLost()
+	case r.known != nil && r.known.outcome == unanswered:
+		return backend.Reply{}, unansweredFailure(ctx, *r.known, r.known.err)
+	case r.known != nil:
+		return read(r.known.answer, call)
+	}
 	switch {
 	case r.Error != nil:
 		a = answer{outcome: refused, rpc: r.Error}
