@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
+	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -49,6 +50,7 @@ func echoing(t *testing.T) string {
 func TestAWrapperOfAURLKeepsItsSecrets(t *testing.T) {
 	const secret = "hunter2-hunter2-hunter2"
 	t.Setenv("SIDECALL_TEST_TOKEN", secret)
+	t.Chdir(t.TempDir())
 	for _, allowed := range []bool{true, false} {
 		cfg, err := config.Parse("test.yaml", fmt.Appendf(nil, `
 identity: {require: []}
@@ -63,6 +65,9 @@ backends: {server: {mcp: {url: %q, headers: {Authorization: "Bearer ${env:SIDECA
 		said, logged := wrappedSession(t, cfg)
 		if strings.Contains(said+logged, secret) {
 			t.Errorf("allowed %v: the secret is told:\n%s\n%s", allowed, said, logged)
+		}
+		if left, err := os.ReadDir("."); err != nil || len(left) > 0 {
+			t.Errorf("it leaves %v where it was started, %v", left, err)
 		}
 		if want := "you are (redacted)"; strings.Contains(said, want) != allowed {
 			t.Errorf("allowed %v: %s", allowed, said)

@@ -111,7 +111,7 @@ func (r *Relay) noted(ctx context.Context, text []byte, m message) {
 func (r *Relay) requested(ctx context.Context, executor Executor, text []byte, m message) {
 	if m.is(methodInitialize) {
 		r.mu.Lock()
-		r.greeting = bytes.Clone(text)
+		r.greeting, r.hello.meta = bytes.Clone(text), nil // whatever it has tried before
 		r.mu.Unlock()
 	} else {
 		r.heardOf(m.Params)
