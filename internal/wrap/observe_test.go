@@ -7,7 +7,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/sidecall/sidecall/internal/wrap/observed"
+	"github.com/sidecall/sidecall/internal/observed"
 )
 
 // A wrapper that observes passes every call byte for byte, and writes down what would have become of

@@ -21,8 +21,8 @@ import (
 	"github.com/sidecall/sidecall/internal/backend"
 	"github.com/sidecall/sidecall/internal/backend/process"
 	"github.com/sidecall/sidecall/internal/config"
+	"github.com/sidecall/sidecall/internal/observed"
 	"github.com/sidecall/sidecall/internal/wrap"
-	"github.com/sidecall/sidecall/internal/wrap/observed"
 )
 
 const (

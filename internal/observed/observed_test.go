@@ -10,7 +10,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/sidecall/sidecall/internal/wrap/observed"
+	"github.com/sidecall/sidecall/internal/observed"
 	"github.com/sidecall/sidecall/test/testkit/golden"
 )
 
