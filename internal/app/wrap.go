@@ -64,12 +64,8 @@ func (w Wrapper) Serve(ctx context.Context, options Options) error {
 	}
 	made := wrap.Options{Name: WrappedBackend, Tenant: w.Tenant, Open: open, In: w.In, Out: w.Out, Log: log, Shown: w.Config.Defaults.MaxOutputChars}
 	if w.Observe != "" {
-		opened, err := observed.Open(w.Observe)
-		if err != nil {
-			return err
-		}
-		defer func() { _ = opened.Close() }() // each line was written at once
-		made.Observe = opened
+		made.Observe = observed.To(w.Observe, log)
+		defer func() { _ = made.Observe.Close() }() // each line was written at once
 	}
 	store, err := w.store(ctx, log)
 	if err != nil {

@@ -178,27 +178,33 @@ func (l leaving) Held() bool {
 	return held
 }
 
-// wait waits for the answer to a call that was sent.
+// wait waits for the answer to a call that was sent. The server is told of one that has ended without
+// it: what was cut off here may go on there.
 func (s *server) wait(ctx context.Context, id string, answer <-chan mcptool.Relayed) (mcptool.Relayed, *tool.Failure) {
+	var err error
 	select {
 	case heard := <-answer:
+		if !heard.Said() && ctx.Err() != nil {
+			s.cancelled(id)
+		}
 		return heard, nil
 	case <-ctx.Done():
-		select {
-		case heard := <-answer: // that it was not sent, or in the same moment
-			return heard, nil
-		default:
-		}
-		s.tell(note(methodCancelled, map[string]string{"requestId": id, "reason": "nobody waits for it any more"}))
-		return mcptool.Relayed{}, mcptool.Unanswered(ctx, true, context.Cause(ctx))
+		s.cancelled(id)
+		err = context.Cause(ctx)
 	case <-s.silent:
-		select {
-		case heard := <-answer: // with its last words
-			return heard, nil
-		default:
-			return mcptool.Relayed{}, mcptool.Unanswered(ctx, true, errEnded)
-		}
+		err = errEnded
 	}
+	select {
+	case heard := <-answer: // with its last words
+		return heard, nil
+	default:
+		return mcptool.Relayed{}, mcptool.Unanswered(ctx, true, err)
+	}
+}
+
+// cancelled tells the server that nobody waits for a call any more.
+func (s *server) cancelled(id string) {
+	s.tell(note(methodCancelled, map[string]string{"requestId": id, "reason": "nobody waits for it any more"}))
 }
 
 // reply reads what the server answered. An answer that is another step of the protocol (a question

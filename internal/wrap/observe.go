@@ -2,8 +2,6 @@ package wrap
 
 import (
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"encoding/json"
 	"strings"
 	"time"
@@ -31,9 +29,7 @@ func (r *Relay) observe(ctx context.Context, executor Executor, text []byte, m m
 		took := time.Since(began)
 		go func() { // the answer is on its way already
 			defer r.calls.all.Done()
-			if err := r.Observe.Add(r.observed(ctx, executor, params, answer, began, took)); err != nil {
-				r.Log.Warn("a call is not written down", "error", err)
-			}
+			r.Observe.Add(r.observed(ctx, executor, params, answer, began, took))
 		}()
 	}})
 }
@@ -47,7 +43,7 @@ func (r *Relay) observed(ctx context.Context, executor Executor, params []byte, 
 	c := observed.Call{
 		At: began, Took: took, Server: strings.TrimPrefix(r.Tenant, "wrap "), Tool: asked.Name, Effect: executor.Effect(name).String(),
 		ID: says.ToolUse, Conversation: says.Conversation, Turn: says.Turn, Prompt: says.Prompt,
-		Same: digest([]byte(asked.Name), arguments(&asked.callParams)), Shown: r.Shown,
+		Same: observed.Digest([]byte(asked.Name), arguments(&asked.callParams)), Shown: r.Shown,
 	}
 	c.Ended, c.Result, c.Chars = ended(answer)
 	res := executor.Execute(ctx, r.Tenant, &sidecallv1.ExecuteToolRequest{
@@ -75,7 +71,7 @@ func ended(answer *mcptool.Relayed) (how, result string, chars int) {
 	case answer == nil:
 		return observed.Lost, "", 0
 	case len(answer.Result) == 0:
-		return observed.Refused, digest(answer.Raw), 0
+		return observed.Refused, observed.Digest(answer.Raw), 0
 	}
 	var says struct {
 		Content []struct {
@@ -91,14 +87,5 @@ func ended(answer *mcptool.Relayed) (how, result string, chars int) {
 	if says.IsError {
 		how = observed.Failed
 	}
-	return how, digest(answer.Result), chars
-}
-
-func digest(parts ...[]byte) string {
-	sum := sha256.New()
-	for _, part := range parts {
-		sum.Write(part)
-		sum.Write([]byte{0})
-	}
-	return hex.EncodeToString(sum.Sum(nil)[:12])
+	return how, observed.Digest(answer.Result), chars
 }

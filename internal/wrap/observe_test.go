@@ -2,6 +2,7 @@ package wrap_test
 
 import (
 	"encoding/base64"
+	"log/slog"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -15,10 +16,8 @@ import (
 func TestObserving(t *testing.T) {
 	t.Parallel()
 	file := filepath.Join(t.TempDir(), "observed")
-	log, err := observed.Open(file)
-	if err != nil {
-		t.Fatal(err)
-	}
+	log := observed.To(file, slog.New(slog.DiscardHandler))
+	defer log.Close()
 	w := startObserved(t, "plain", true, log)
 	call := func(id, name, arguments, use string) string {
 		return w.ask(id, "tools/call", `{"name":"`+name+`","arguments":`+arguments+`,"_meta":{"claudecode/toolUseId":"`+use+`","dev.sidecall/conversationId":"c"}}`)
@@ -50,6 +49,7 @@ func TestObserving(t *testing.T) {
 	}
 
 	var calls []observed.Call
+	var err error
 	w.until("all calls are written down", func() bool {
 		calls, _, err = observed.Read(file, time.Time{})
 		return err == nil && len(calls) == 9

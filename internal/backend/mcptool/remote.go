@@ -163,8 +163,12 @@ func (r *Remote) Send(ctx context.Context, message []byte, right backend.Right) 
 	case <-left:
 	case <-done: // the listener knows
 	case <-ctx.Done():
-		cancel()
-		<-done
+		select {
+		case <-left: // in the same moment
+		default:
+			cancel()
+			<-done
+		}
 	}
 	return true, nil
 }
