@@ -125,8 +125,11 @@ func (l *Log) add(c Call) (err error) {
 	return err
 }
 
-// Close closes the file.
+// Close closes the file; of nil there is none.
 func (l *Log) Close() error {
+	if l == nil {
+		return nil
+	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.close()

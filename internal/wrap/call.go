@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"strings"
 
 	"github.com/go-json-experiment/json/jsontext"
 
@@ -211,17 +212,18 @@ func (s *server) cancelled(id string) {
 // to the client, the handle of a task) is what the call is answered, and is recorded as such.
 func reply(ctx context.Context, heard mcptool.Relayed, call backend.Invocation) (backend.Reply, *tool.Failure) {
 	read, failure := heard.Read(ctx, call)
-	if mcptool.IsOtherResult(failure) {
-		return backend.Reply{
-			Text:   []byte("The server goes on with another step of the protocol."),
-			Blocks: []backend.Block{{Type: "resource", URI: stepURI, Text: string(heard.Result), Size: int64(len(heard.Result))}},
-		}, nil
+	if !mcptool.IsOtherResult(failure) {
+		return read, failure
 	}
-	return read, failure
+	read = backend.Reply{Text: []byte("The server goes on with another step of the protocol.")}
+	if len(heard.Result) <= maxStep {
+		read.InputRequired = json.RawMessage(strings.ToValidUTF8(string(heard.Result), "\uFFFD"))
+	}
+	return read, nil
 }
 
-// stepURI is that of a block which is no part of a result, but the answer itself.
-const stepURI = "sidecall:answer"
+// maxStep bounds what is recorded of such an answer, in bytes.
+const maxStep = 1 << 20
 
 // listen has the progress of a call, whose token its client has chosen, heard until stop.
 func (s *server) listen(meta jsontext.Value, beat func(backend.Sign)) (stop func()) {

@@ -169,17 +169,39 @@ func (s *server) Giant(ln lines.Line) (answers bool) {
 		s.Log.Warn("a message of the server is too long, and is left out", "bytes", ln.Size, "limit", MaxMessage)
 		return false
 	}
-	s.Lost(id, mcptool.Relayed{Size: ln.Size})
+	s.Lost(id, nil, mcptool.Relayed{Size: ln.Size})
 	return true
 }
 
-// Lost implements mcptool.Listener: it answers a request that the server does not.
-func (s *server) Lost(id json.RawMessage, known mcptool.Relayed) {
+// Lost implements mcptool.Listener: it answers a request that the server does not, unless it can be sent
+// again.
+func (s *server) Lost(id json.RawMessage, request []byte, known mcptool.Relayed) {
 	if own, ours := s.ours(jsontext.Value(id)); ours {
 		s.deliver(own, known)
 		return
 	}
 	of := s.take(jsontext.Value(id))
+	if known.Forgotten() {
+		go s.again(jsontext.Value(id), request, of) // within readyWait
+		return
+	}
+	s.unanswered(id, of, known)
+}
+
+// again sends a request of the client to the next server.
+func (s *server) again(id jsontext.Value, request []byte, of passing) {
+	next := s.server(context.Background())
+	if next == nil {
+		s.unanswered(json.RawMessage(id), of, mcptool.Relayed{Error: errForgotten, Raw: marshal(errForgotten)})
+		return
+	}
+	next.pass(request, id, of)
+}
+
+var errForgotten = &jsonrpc.Error{Code: codeInternal, Message: "sidecall wrap: the server has forgotten the session, and does not begin another"}
+
+// unanswered answers a request of the client that the server does not.
+func (s *server) unanswered(id json.RawMessage, of passing, known mcptool.Relayed) {
 	if of.heard != nil && known.Said() {
 		of.heard(&known)
 	} else if of.heard != nil {

@@ -288,6 +288,20 @@ func TestOverHTTPASessionIsForgotten(t *testing.T) {
 	}
 }
 
+// A request of the client that is refused for a forgotten session is sent in the next one.
+func TestOverHTTPARequestFindsNoSession(t *testing.T) {
+	t.Parallel()
+	w := start(t, "plain", true)
+	has(t, w.call("0", "charge", "before"), "charged")
+	w.site.mu.Lock()
+	w.site.known = ""
+	w.site.mu.Unlock()
+	has(t, w.ask("1", "stub/line", `{"a":  1}`), `"line"`)
+	if n := w.entries("initialize"); n != 2 {
+		t.Errorf("it was greeted %d times", n)
+	}
+}
+
 // The answer to a request whose stream breaks off is asked for, and nothing is sent again.
 func TestOverHTTPAStreamIsResumed(t *testing.T) {
 	t.Parallel()

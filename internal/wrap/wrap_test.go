@@ -320,8 +320,8 @@ func TestBlocksOfARecordedResult(t *testing.T) {
 	t.Parallel()
 	w := start(t, "plain", true)
 	w.call("1", "blocks", "a")
-	has(t, w.call("2", "blocks", "a"), `"text":"a\nb`, `{"data":"aGk=","mimeType":"image/png","type":"image"}`,
-		`{"resource":{"mimeType":"text/plain","text":"t","uri":"file:///x"},"type":"resource"}`, `"structuredContent":{"a":1}`)
+	has(t, w.call("2", "blocks", "a"), `"text":"a\nb`, `{"type":"image","mimeType":"image/png","data":"aGk="}`,
+		`{"type":"resource","resource":{"uri":"file:///x","mimeType":"text/plain","text":"t"}}`, `"structuredContent":{"a":1}`)
 	if w.entries("blocks") != 1 {
 		t.Error("it was made twice")
 	}

@@ -11,6 +11,7 @@ import (
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 	"google.golang.org/grpc/metadata"
 
+	"github.com/sidecall/sidecall/internal/mcpresult"
 	sidecallv1 "github.com/sidecall/sidecall/proto/sidecall/v1"
 )
 
@@ -54,7 +55,7 @@ func (f *face) call(ctx context.Context, req *sdk.CallToolRequest) (*sdk.CallToo
 	case res.GetHold() != nil && mayAsk(req.Session, again):
 		return waiting(res, req.Params, in, at), nil
 	}
-	return rendered(res), nil
+	return mcpresult.Of(res), nil
 }
 
 // handedOn is what the tool's server is told beside the arguments.

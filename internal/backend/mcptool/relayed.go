@@ -46,6 +46,10 @@ func unheard(known seen) Relayed {
 // Said reports that the server has said something of MCP.
 func (r Relayed) Said() bool { return r.known == nil || r.Error != nil }
 
+// Forgotten reports that a request was refused because its session is not known any more: it was not
+// carried out, and may be sent in the next one.
+func (r Relayed) Forgotten() bool { return r.known != nil && r.known.session == sessionGone }
+
 // Why says to a client why its request has no answer.
 func (r Relayed) Why(ctx context.Context) string {
 	_, f := r.Read(ctx, backend.Invocation{})

@@ -32,8 +32,8 @@ type Listener interface {
 	Hear(message []byte) (answers bool)
 	// Giant takes one that is too long to be read, as far as it was.
 	Giant(ln lines.Line) (answers bool)
-	// Lost takes what is known of a request that will have no answer.
-	Lost(id json.RawMessage, known Relayed)
+	// Lost takes a request that will have no answer, and what is known of it.
+	Lost(id json.RawMessage, request []byte, known Relayed)
 	// Schema is that of the arguments of a tool; nil where there is none.
 	Schema(ctx context.Context, tool string) json.RawMessage
 }
@@ -97,9 +97,11 @@ func (r *Remote) End() { r.cancel(errEnded) }
 // Wait returns why the session has ended, when all that was under way has.
 func (r *Remote) Wait() error {
 	select {
-	case <-r.wire.inbox.expired:
+	case <-r.wire.inbox.expired: // by the stream of what the server says by itself
 		r.cancel(errExpired)
 	case <-r.life.Done():
+	}
+	if cause := context.Cause(r.life); !errors.Is(cause, errExpired) {
 		r.leave()
 	}
 	r.sending <- struct{}{} // for good
@@ -201,7 +203,7 @@ func (r *Remote) note(ctx context.Context, m outgoing) {
 		r.wire.log.Warn("the server did not take a message", "method", m.Method, "error", withoutURL(err))
 	case !success(resp.StatusCode):
 		body, _ := io.ReadAll(io.LimitReader(resp.Body, errorBody)) // what there is of it
-		r.wire.checkSession(req, answer{status: resp.StatusCode, body: body, rpc: rpcError(body)})
+		r.known(req, answer{status: resp.StatusCode, body: body, rpc: rpcError(body)})
 		r.wire.log.Debug("the server refused a message", "method", m.Method, "status", resp.StatusCode)
 		fallthrough
 	default:
@@ -262,7 +264,7 @@ func (r *Remote) ask(ctx context.Context, m outgoing, right backend.Right, left 
 		if r.life.Err() != nil {
 			known.err = context.Cause(r.life)
 		}
-		r.listener.Lost(json.RawMessage(m.ID), unheard(known))
+		r.listener.Lost(json.RawMessage(m.ID), m.text, unheard(known))
 	}
 }
 
@@ -296,9 +298,21 @@ func (r *Remote) answered(ctx context.Context, req *http.Request, resp *http.Res
 		return false
 	}
 	a := answer{outcome: httpError, status: resp.StatusCode, header: resp.Header, body: body, rpc: rpcError(body)}
-	a.session = r.wire.checkSession(req, a)
+	a.session = r.known(req, a)
 	c.settle(a)
 	return false
+}
+
+// known says what an error means for the session. One that is forgotten has ended before anybody
+// hears of the error, so that what comes next waits for another.
+func (r *Remote) known(req *http.Request, a answer) sessionWord {
+	word := r.wire.checkSession(req, a)
+	select {
+	case <-r.wire.inbox.expired:
+		r.cancel(errExpired)
+	default:
+	}
+	return word
 }
 
 // begun keeps what the answer to the handshake says of the session.
