@@ -91,7 +91,9 @@ func (w Wrapper) server(log *slog.Logger, hidden *redact.Set) (func(mcptool.List
 		if _, err := spec.Program(); err != nil {
 			return nil, fmt.Errorf("%w: %w", ErrNoProgram, err)
 		}
-		return wrap.Process(spec), nil
+		return func(listener mcptool.Listener) (wrap.Link, error) {
+			return mcptool.StartProcess(spec, wrap.MaxMessage, listener)
+		}, nil
 	}
 	remote := mcptool.RemoteConfig{
 		URL: declared.URL.Reveal(), Headers: config.RevealMap(declared.Headers), HTTPClient: mcpClient(declared.AllowPrivate),

@@ -152,7 +152,7 @@ func (r *Relay) Invoke(ctx context.Context, call backend.Invocation) (backend.Re
 	defer s.listen(params.get("_meta"), call.Progress)()
 	failpoint.Hit(failpoint.RequestUnsent)
 	sent, err := s.Send(ctx, request(id, methodCall, params.text()), leaving{call.Right})
-	if errors.Is(err, errWithheld) {
+	if mcptool.Withheld(err) {
 		return backend.Reply{}, backend.LeaseLost()
 	}
 	if err != nil {

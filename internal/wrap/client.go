@@ -18,7 +18,7 @@ const eraPrefix = "io.modelcontextprotocol/"
 
 // fromClient reads what the client says, until it has gone.
 func (r *Relay) fromClient(ctx context.Context, executor Executor) {
-	in := lines.New(r.In, MaxMessage, pipeBuffer)
+	in := lines.New(r.In, MaxMessage, 64<<10)
 	for ctx.Err() == nil {
 		ln, err := in.Next()
 		switch text := bytes.TrimSpace(ln.Text); {

@@ -17,22 +17,6 @@ import (
 // mostAsks and longestID bound what is remembered of the requests of a server.
 const mostAsks, longestID = 4096, 256
 
-// unbatch are the messages of a batch, which the revision of 2025-03-26 has; else the message.
-func unbatch(text []byte) [][]byte {
-	if text[0] != '[' {
-		return [][]byte{text}
-	}
-	var batch []json.RawMessage
-	if json.Unmarshal(text, &batch) != nil {
-		return [][]byte{text}
-	}
-	all := make([][]byte, len(batch))
-	for i, one := range batch {
-		all[i] = one
-	}
-	return all
-}
-
 // Hear implements mcptool.Listener: it passes on what is the client's.
 func (s *server) Hear(text []byte) (answers bool) {
 	m, err := readLoose(text)

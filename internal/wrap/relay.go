@@ -44,7 +44,7 @@ type Options struct {
 	// Name is that of the backend, and Tenant whose the calls are.
 	Name, Tenant string
 	// Open begins a life of the server that is stood in for, whose words the listener hears:
-	// Process, or a mcptool.Remote.
+	// a mcptool.Process or a mcptool.Remote.
 	Open func(mcptool.Listener) (Link, error)
 	// In and Out are the client's.
 	In  io.Reader

@@ -19,6 +19,7 @@ import (
 
 	"github.com/sidecall/sidecall/internal/app"
 	"github.com/sidecall/sidecall/internal/backend"
+	"github.com/sidecall/sidecall/internal/backend/mcptool"
 	"github.com/sidecall/sidecall/internal/backend/process"
 	"github.com/sidecall/sidecall/internal/config"
 	"github.com/sidecall/sidecall/internal/observed"
@@ -265,7 +266,8 @@ func startObserved(t *testing.T, kind string, greeted bool, observe *observed.Lo
 	fromRelay, out := io.Pipe()
 	w.in = toRelay
 	log := slog.NewTextHandler(w.log, &slog.HandlerOptions{Level: slog.LevelInfo})
-	open := wrap.Process(process.Spec{Argv: []string{os.Args[0]}, Env: append(os.Environ(), stubEnv+"="+kind, ledgerEnv+"="+w.ledger)})
+	spec := process.Spec{Argv: []string{os.Args[0]}, Env: append(os.Environ(), stubEnv+"="+kind, ledgerEnv+"="+w.ledger)}
+	open := func(l mcptool.Listener) (wrap.Link, error) { return mcptool.StartProcess(spec, wrap.MaxMessage, l) }
 	if strings.HasPrefix(t.Name(), "TestOverHTTP") {
 		w.site = newSite(t, kind, w.ledger)
 		open = w.site.open(slog.New(log))

@@ -3,6 +3,7 @@ package mcptool
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"log/slog"
 
@@ -45,6 +46,9 @@ func unheard(known seen) Relayed {
 
 // Said reports that the server has said something of MCP.
 func (r Relayed) Said() bool { return r.known == nil || r.Error != nil }
+
+// Withheld reports that a message was not sent, since the right to was gone.
+func Withheld(err error) bool { return errors.Is(err, errWithheld) }
 
 // Forgotten reports that a request was refused because its session is not known any more: it was not
 // carried out, and may be sent in the next one.
