@@ -46,7 +46,7 @@ func (c content) recorded() []byte {
 		return []byte(step)
 	}
 	made := mcpresult.Of(c.res)
-	made.Meta = nil // the server has said none
+	made.Meta = nil                                            // the server has said none
 	if c.res.GetIsError() && c.relay.tools.hasSchema(c.name) { // with which a client would compare it
 		made.StructuredContent = nil
 	}

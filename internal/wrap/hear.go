@@ -56,7 +56,10 @@ func (s *server) answer(text []byte, m message) {
 	}
 	switch of.method {
 	case methodInitialize:
+		s.tools.declared(m.Result)
 		s.greeted()
+	case methodDiscover:
+		s.tools.declared(m.Result)
 	case methodList:
 		if with, ok := s.tools.withReadOutput(m.Result); ok && s.Observe == nil {
 			text = answered(json.RawMessage(m.ID), "result", with)

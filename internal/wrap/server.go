@@ -137,7 +137,7 @@ func (s *server) greeted() {
 	s.hello.initialize = s.greeting
 }
 
-// greet tells a process that was started again how the client has begun. Its answer is nobody's.
+// greet tells the next life of a server how the client has begun. Its answer is the relay's.
 func (s *server) greet(ctx context.Context, hello opening) error {
 	ctx, cancel := context.WithTimeout(ctx, handshake)
 	defer cancel()
@@ -146,9 +146,11 @@ func (s *server) greet(ctx context.Context, hello opening) error {
 		return err
 	}
 	id := s.newID()
-	if _, err := s.exchange(ctx, id, asks.set("id", marshal(id)).text()); err != nil {
+	says, err := s.exchange(ctx, id, asks.set("id", marshal(id)).text())
+	if err != nil {
 		return err
 	}
+	s.tools.declared(says)
 	if hello.initialized != nil {
 		_, err = s.Send(ctx, hello.initialized, nil)
 	}

@@ -115,7 +115,11 @@ func (s *stub) hear(line string, m stubMessage) {
 	case "initialize":
 		s.enter("initialize")
 		s.say("this is no message")
-		s.answer(m.ID, `{"protocolVersion":"2025-11-25","capabilities":{"tools":{}},"serverInfo":{"name":"stub","version":"1"}}`)
+		can := ``
+		if s.kind == "keyed" {
+			can = `,"experimental":{"dev.sidecall/idempotency":{"version":1}}`
+		}
+		s.answer(m.ID, `{"protocolVersion":"2025-11-25","capabilities":{"tools":{}`+can+`},"serverInfo":{"name":"stub","version":"1"}}`)
 	case "notifications/initialized":
 		s.enter("initialized")
 	case "notifications/cancelled":
@@ -165,6 +169,14 @@ func (s *stub) call(line string, m stubMessage) {
 		s.held = append(s.held, m.ID)
 		s.say(`{"jsonrpc":"2.0","method":"stub/held"}`)
 	case "die":
+		if s.kind == "keyed" { // the first time, before its answer
+			key, _ := m.Params.Meta["dev.sidecall/idempotencyKey"].(string)
+			s.enter("key " + key)
+			if text, _ := os.ReadFile(s.ledger); strings.Count(string(text), "die\n") > 1 {
+				s.answer(m.ID, chargeResult)
+				return
+			}
+		}
 		s.exit(2)
 	case "ask":
 		s.asker = m.ID
@@ -249,7 +261,7 @@ store: {memory: {}}
 defaults: {max_output_chars: 500, retry: {max_attempts: 3, base: 1ms, max: 2ms}}
 default_profile: wrap
 profiles: {wrap: {loop_guard: {off: true}}}
-backends: {server: {mcp: {command: [sh], trust_annotations: true}, trust: trusted}}
+backends: {server: {mcp: {command: [sh], trust_annotations: true}, trust: trusted, effects: {die: EFFECTS}}}
 `
 
 // start begins a session, as far as the handshake where greeted.
@@ -276,7 +288,11 @@ func startObserved(t *testing.T, kind string, greeted bool, observe *observed.Lo
 		Name: "server", Tenant: "wrap", In: in, Out: out, Log: slog.New(log), Observe: observe, Shown: 500,
 		Open: open,
 	})
-	cfg, err := config.Parse("test", []byte(settings), config.System())
+	effects := "non_idempotent"
+	if strings.HasPrefix(t.Name(), "TestAKeyedTool") {
+		effects = "keyed"
+	}
+	cfg, err := config.Parse("test", []byte(strings.Replace(settings, "EFFECTS", effects, 1)), config.System())
 	if err != nil {
 		t.Fatal(err)
 	}

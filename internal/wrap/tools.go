@@ -32,6 +32,8 @@ type tools struct {
 	byName map[string]backend.Discovered
 	// ownReadOutput: the server has a tool of that name itself.
 	ownReadOutput bool
+	// keyed: the server says that it honours the key of a call.
+	keyed bool
 	// wished and done count what was asked for, and what has been listed of it.
 	wished, done int
 	changed      chan struct{} // closed when done is another
@@ -125,6 +127,20 @@ func (t *tools) readOutputIsTheirs() bool {
 	return t.ownReadOutput
 }
 
+// declared takes what a server says it can.
+func (t *tools) declared(result []byte) {
+	keyed := mcptool.Keyed(result)
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.keyed = keyed
+}
+
+func (t *tools) isKeyed() bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.keyed
+}
+
 // listed takes a list, and says that it was read.
 func (t *tools) listed(upTo int, found []backend.Discovered) {
 	t.mu.Lock()
@@ -192,7 +208,7 @@ func (r *Relay) list(ctx context.Context) ([]backend.Discovered, error) {
 	r.mu.Lock()
 	meta := r.hello.meta
 	r.mu.Unlock()
-	listing := mcptool.NewListing(r.Log)
+	listing := mcptool.NewListing(r.Log, r.tools.isKeyed())
 	cursor := ""
 	for range maxPages {
 		params := map[string]any{}

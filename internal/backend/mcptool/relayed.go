@@ -8,6 +8,7 @@ import (
 	"log/slog"
 
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
+	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/sidecall/sidecall/internal/backend"
 	"github.com/sidecall/sidecall/internal/tool"
@@ -101,9 +102,17 @@ type Listing struct {
 	read Backend // as far as it says what is wrong with a tool
 }
 
-// NewListing begins a list. What is left out of it is logged.
-func NewListing(log *slog.Logger) *Listing {
-	return &Listing{list: toolList{seen: make(map[string]bool)}, read: Backend{log: log}}
+// NewListing begins a list of a server that honours the idempotency key of a call, if keyed. What is left
+// out of it is logged.
+func NewListing(log *slog.Logger, keyed bool) *Listing {
+	return &Listing{list: toolList{seen: make(map[string]bool), keyed: keyed}, read: Backend{log: log}}
+}
+
+// Keyed reports that a server says that it honours the idempotency key of a call, in the result with
+// which it tells what it can.
+func Keyed(result json.RawMessage) bool {
+	var says mcp.InitializeResult
+	return json.Unmarshal(result, &says) == nil && keyed(&says)
 }
 
 // Add takes a result of tools/list, and returns where the list goes on; empty at its end.
