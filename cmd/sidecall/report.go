@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"os"
 	"path/filepath"
 	"time"
 
@@ -17,24 +18,31 @@ const observedFile = "observed.jsonl"
 
 func newReport() *cobra.Command {
 	var f wrapFlags
+	var file string
 	var since time.Duration
 	var asJSON bool
 	cmd := &cobra.Command{
 		Use:   "report",
 		Short: "What Sidecall would have done of the calls that were observed",
 		Long: `Says, in a page, what Sidecall would have done of the calls that passed wrappers with
---observe: calls that were made again, loops, arguments that would have been refused and
+--observe, or, with --file, of those of a sidecar's profiles with mode: observe: calls that were made again, loops, arguments that would have been refused and
 what the model would have been told, results that would have been cut, and calls of which
 nobody knows what became.`,
 		Example: `  sidecall wrap --observe -- npx -y @modelcontextprotocol/server-filesystem /data
-  sidecall report --since 24h`,
+  sidecall report --since 24h
+  sidecall report --file observed.jsonl`,
 		Args: between(0, 0, "", ""),
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			state, err := f.stateFile()
-			if err != nil {
-				return fail(exitUnavailable, err)
+			if file == "" {
+				state, err := f.stateFile()
+				if err != nil {
+					return fail(exitUnavailable, err)
+				}
+				file = filepath.Join(filepath.Dir(state), observedFile)
+			} else if _, err := os.Stat(file); err != nil {
+				return fail(exitUsage, err)
 			}
-			report, err := app.ReadReport(filepath.Join(filepath.Dir(state), observedFile), time.Now().Add(-since))
+			report, err := app.ReadReport(file, time.Now().Add(-since))
 			if err != nil {
 				return fail(exitUnavailable, err)
 			}
@@ -50,6 +58,7 @@ nobody knows what became.`,
 		},
 	}
 	cmd.Flags().StringVar(&f.state, "state", "", "the directory that the wrappers have; without this flag $XDG_STATE_HOME/sidecall")
+	cmd.Flags().StringVar(&file, "file", "", "the file of a sidecar's observe.file; without this flag that of the wrappers")
 	cmd.Flags().DurationVar(&since, "since", 7*24*time.Hour, "how far back to look")
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print it as JSON")
 	return cmd

@@ -27,7 +27,7 @@ const (
 
 // aboutWrap is its help.
 const aboutWrap = `Stand in for an MCP server in the config of a client: put "sidecall wrap --" before its
-command. The client sees the same server, and each call of a tool gets what Sidecall gives
+command, or "sidecall wrap --url" before its URL. The client sees the same server, and each call of a tool gets what Sidecall gives
 it: at most once per id, timeouts, retries of what may be repeated, a breaker, arguments
 held against the tool's schema, long results cut with the rest kept for read_output, and
 a server that crashes is started again. All else passes as it is.
@@ -40,7 +40,9 @@ from which clients they come, docs/wrap.md says.`
 // wrapFlags are those of the command.
 type wrapFlags struct {
 	name, effects, state, level, print string
-	trust, guard, observe              bool
+	url                                string
+	headers                            []string
+	private, trust, guard, observe     bool
 	timeout                            time.Duration
 	maxOutput                          int
 }
@@ -48,19 +50,28 @@ type wrapFlags struct {
 func newWrap() *cobra.Command {
 	var f wrapFlags
 	cmd := &cobra.Command{
-		Use:   "wrap [flags] -- COMMAND [ARGUMENT...]",
+		Use:   "wrap [flags] {--url URL | -- COMMAND [ARGUMENT...]}",
 		Short: "Stand in for an MCP server, with Sidecall's guarantees",
 		Long:  aboutWrap,
 		Example: `  sidecall wrap -- npx -y @modelcontextprotocol/server-filesystem /data
+  sidecall wrap --url https://mcp.example.com/mcp --header 'Authorization: Bearer ${env:TOKEN}'
   sidecall wrap --print-config claude -- npx -y @modelcontextprotocol/server-filesystem /data`,
 		Args: func(cmd *cobra.Command, args []string) error {
-			if len(args) == 0 {
-				return errors.New("name the command of the server behind --")
+			switch {
+			case len(args) == 0 && f.url == "":
+				return errors.New("name the command of the server behind --, or its --url")
+			case len(args) > 0 && f.url != "":
+				return errors.New("name the command of the server or its --url, not both")
+			case f.url == "" && (len(f.headers) > 0 || f.private):
+				return errors.New("--header and --allow-private are for a server with --url")
 			}
 			return nil
 		},
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if cmd.Flags().Changed("print-config") {
+				if err := f.printable(); err != nil {
+					return fail(exitUsage, err)
+				}
 				return printClientConfig(cmd.OutOrStdout(), f.print, f.said(cmd, args), f.nameOf(args))
 			}
 			out := cmd.OutOrStdout()
@@ -70,7 +81,10 @@ func newWrap() *cobra.Command {
 	}
 	flags := cmd.Flags()
 	flags.SetInterspersed(false) // what is behind the command is the command's
-	flags.StringVar(&f.name, "name", "", "what the server is called: ids count within it; without this flag made of the command")
+	flags.StringVar(&f.url, "url", "", "the URL of a server that speaks streamable HTTP, in the place of a command; ${env:NAME} and ${file:PATH} stand for what they name")
+	flags.StringArrayVar(&f.headers, "header", nil, "'NAME: VALUE', sent with every request to the URL, with references as there; may be given several times")
+	flags.BoolVar(&f.private, "allow-private", false, "allow loopback and private addresses for the URL")
+	flags.StringVar(&f.name, "name", "", "what the server is called: ids count within it; without this flag made of the command or the URL")
 	flags.StringVar(&f.effects, "effects", "", "a YAML file that says of tools what repeating them does (TOOL: read_only, idempotent or non_idempotent; * for the rest), or more, as backends.NAME.tools of a config does")
 	flags.BoolVar(&f.trust, "trust-annotations", false, "take effects from the server's own annotations (readOnlyHint, idempotentHint) where --effects says nothing")
 	flags.DurationVar(&f.timeout, "timeout", wrapTimeout, "how long the server may take for a call without reporting progress")

@@ -4,8 +4,10 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
+	"net/url"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -42,6 +44,9 @@ func (f *wrapFlags) nameOf(command []string) string {
 	if f.name != "" {
 		return f.name
 	}
+	if f.url != "" {
+		return f.nameOfHost()
+	}
 	name := filepath.Base(command[0])
 	if slices.Contains(runners, name) {
 		for _, arg := range command[1:] {
@@ -55,10 +60,27 @@ func (f *wrapFlags) nameOf(command []string) string {
 	return strings.Trim(notOfAName.ReplaceAllString(name, "-"), "-")
 }
 
-// tenant is whose the records of a server are. Two that are called by other commands are two.
+// nameOfHost is what a server behind a URL is called.
+func (f *wrapFlags) nameOfHost() string {
+	u, err := url.Parse(f.url)
+	if err != nil || u.Hostname() == "" { // it is a reference
+		return "server"
+	}
+	return strings.Trim(notOfAName.ReplaceAllString(u.Hostname(), "-"), "-")
+}
+
+// tenant is whose the records of a server are. Two that are called by other commands are two, and so
+// are two URLs, or two accounts at one, as far as they are written otherwise.
 func (f *wrapFlags) tenant(command []string) string {
 	if f.name != "" {
 		return "wrap " + f.name
+	}
+	if f.url != "" {
+		command = []string{f.url}
+		for _, header := range f.headers {
+			name, value, _ := strings.Cut(header, ":")
+			command = append(command, name, strings.Join(reference.FindAllString(value, -1), " ")) // nothing of a secret
+		}
 	}
 	sum := sha256.Sum256([]byte(strings.Join(command, "\x00")))
 	return "wrap " + f.nameOf(command) + " " + hex.EncodeToString(sum[:8])
@@ -99,7 +121,7 @@ func (f *wrapFlags) config(state string) (*config.Config, error) {
 	if err != nil {
 		return nil, err
 	}
-	self, err := os.Executable() // the command counts for nothing: the backend is brought
+	server, err := f.server()
 	if err != nil {
 		return nil, err
 	}
@@ -112,7 +134,7 @@ func (f *wrapFlags) config(state string) (*config.Config, error) {
 		},
 		"default_profile": "wrap", "profiles": map[string]any{"wrap": map[string]any{"loop_guard": map[string]any{"off": !f.guard}}},
 		"backends": map[string]any{app.WrappedBackend: map[string]any{
-			"mcp": map[string]any{"command": []string{self}, "trust_annotations": f.trust}, "trust": "trusted",
+			"mcp": server, "trust": "trusted",
 			"effects": effects, "tools": tools,
 		}},
 	})
@@ -120,10 +142,41 @@ func (f *wrapFlags) config(state string) (*config.Config, error) {
 		return nil, err
 	}
 	cfg, err := config.Parse("sidecall wrap", text, config.System())
-	if err != nil && f.effects != "" {
+	if err != nil && f.effects != "" && f.url == "" {
 		return nil, fmt.Errorf("--effects %s: %w", f.effects, err)
 	}
 	return cfg, err
+}
+
+// server is the backend that the server is.
+func (f *wrapFlags) server() (map[string]any, error) {
+	self, err := os.Executable() // the command counts for nothing: the backend is brought
+	if err != nil || f.url == "" {
+		return map[string]any{"command": []string{self}, "trust_annotations": f.trust}, err
+	}
+	headers := map[string]string{}
+	for _, header := range f.headers {
+		name, value, ok := strings.Cut(header, ":")
+		name, value = strings.TrimSpace(name), strings.TrimSpace(value)
+		if _, twice := headers[name]; !ok || name == "" || twice {
+			return nil, errors.New("--header: want 'NAME: VALUE', each name once")
+		}
+		headers[name] = value
+	}
+	return map[string]any{"url": f.url, "headers": headers, "allow_private": f.private, "trust_annotations": f.trust}, nil
+}
+
+// reference is one in a header, as a config has it.
+var reference = regexp.MustCompile(`\$\{(env|file):[^}]*\}`)
+
+// printable says whether the command line may stand in the config of a client: it has no secrets.
+func (f *wrapFlags) printable() error {
+	for _, header := range f.headers {
+		if name, value, _ := strings.Cut(header, ":"); !reference.MatchString(value) {
+			return fmt.Errorf("--header %s: its value would stand in the config of the client: let it be ${env:NAME} or ${file:PATH}", strings.TrimSpace(name))
+		}
+	}
+	return nil
 }
 
 // readEffects reads what the file says of tools: an effect each, or more.
@@ -154,10 +207,17 @@ func (f *wrapFlags) readEffects() (effects, tools map[string]any, err error) {
 func (f *wrapFlags) said(cmd *cobra.Command, command []string) []string {
 	args := []string{"wrap"}
 	cmd.Flags().Visit(func(flag *pflag.Flag) {
-		if flag.Name != "print-config" {
+		if several, ok := flag.Value.(pflag.SliceValue); ok {
+			for _, value := range several.GetSlice() {
+				args = append(args, "--"+flag.Name+"="+value)
+			}
+		} else if flag.Name != "print-config" {
 			args = append(args, "--"+flag.Name+"="+flag.Value.String())
 		}
 	})
+	if f.url != "" {
+		return args
+	}
 	return slices.Concat(args, []string{"--"}, command)
 }
 

@@ -18,6 +18,14 @@ func TestConfigsOfClients(t *testing.T) {
 		}
 		golden(t, "wrap."+client+".golden.txt", got.out)
 	}
+	remote := command(t, "wrap", "--url", "https://mcp.example.com/mcp", "--header", "Authorization: Bearer ${env:TOKEN}", "--header", "X-Tenant: ${file:/run/tenant}", "--print-config", "claude")
+	if remote.code != 0 || remote.errOut != "" {
+		t.Errorf("%+v", remote)
+	}
+	golden(t, "wrap.url.golden.txt", remote.out)
+	if got := command(t, "wrap", "--url", "https://x", "--header", "Authorization: Bearer hunter2", "--print-config", "claude"); got.code != exitUsage || strings.Contains(got.out+got.errOut+got.err.Error(), "hunter2") || !strings.Contains(got.err.Error(), "Authorization") {
+		t.Errorf("a secret would be printed: %+v", got)
+	}
 	if got := command(t, "wrap", "--print-config", "emacs", "--", "x"); got.code != exitUsage || !strings.Contains(got.err.Error(), "claude, vscode, cursor or codex") {
 		t.Errorf("%+v", got)
 	}
@@ -45,6 +53,61 @@ func TestTheNameOfAServer(t *testing.T) {
 	}
 	if named.tenant([]string{"npx", "a", "/x"}) != named.tenant([]string{"npx", "a", "/y"}) {
 		t.Error("a name is not enough")
+	}
+}
+
+// A server behind a URL is called by its host, and two accounts at it are two, whatever their secrets
+// are at the moment.
+func TestTheNameOfAURL(t *testing.T) {
+	t.Parallel()
+	of := func(url string, headers ...string) *wrapFlags { return &wrapFlags{url: url, headers: headers} }
+	for url, want := range map[string]string{"https://mcp.example.com:8443/mcp": "mcp-example-com", "http://[::1]:80/": "1", "${env:URL}": "server"} {
+		if got := of(url).nameOf(nil); got != want {
+			t.Errorf("%s: got %s, want %s", url, got, want)
+		}
+	}
+	one := of("https://x/mcp", "Authorization: Bearer ${env:A}").tenant(nil)
+	if one == of("https://x/mcp", "Authorization: Bearer ${env:B}").tenant(nil) || one == of("https://y/mcp", "Authorization: Bearer ${env:A}").tenant(nil) {
+		t.Error("two are one")
+	}
+	if of("https://x/mcp", "Authorization: Bearer abc").tenant(nil) != of("https://x/mcp", "Authorization: Bearer def").tenant(nil) {
+		t.Error("something of a secret is in the name")
+	}
+}
+
+// The config of a wrapper of a URL has what a config has for one, and what is wrong is said without
+// what is secret.
+func TestTheConfigOfAURL(t *testing.T) {
+	t.Setenv("SIDECALL_TEST_TOKEN", "hunter2-hunter2")
+	state := filepath.Join(t.TempDir(), "wrap.db")
+	f := &wrapFlags{url: "https://x/mcp", headers: []string{"Authorization: Bearer ${env:SIDECALL_TEST_TOKEN}"}, timeout: wrapTimeout, maxOutput: wrapOutput}
+	cfg, err := f.config(state)
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := cfg.Backends[app.WrappedBackend].MCP
+	if got.URL.Reveal() != "https://x/mcp" || got.Headers["Authorization"].Reveal() != "Bearer hunter2-hunter2" || got.AllowPrivate {
+		t.Errorf("%v", got)
+	}
+	for _, wrong := range []*wrapFlags{
+		{url: "ftp://x", headers: []string{"A: hunter2"}}, {url: "https://x", headers: []string{"hunter2"}}, {url: "https://x", headers: []string{": hunter2"}},
+		{url: "https://x", headers: []string{"A: 1", "A: hunter2"}}, {url: "https://x", headers: []string{"A b: hunter2"}}, {url: "${env:SIDECALL_TEST_NONE}"},
+	} {
+		wrong.timeout, wrong.maxOutput = wrapTimeout, wrapOutput
+		if _, err := wrong.config(state); err == nil || strings.Contains(err.Error(), "hunter2") {
+			t.Errorf("%+v: %v", wrong, err)
+		}
+	}
+	for _, args := range [][]string{{"--url", "https://x", "--", "cmd"}, {"--header", "A: 1", "--", "cmd"}, {"--allow-private", "--", "cmd"}, {}} {
+		if got := command(t, append([]string{"wrap"}, args...)...); got.code != exitUsage {
+			t.Errorf("%v: %+v", args, got)
+		}
+	}
+	for wrong, want := range map[string]string{"Mcp-Session-Id: 1": "belongs to the protocol", "Idempotency-Key: 1": "sends a request again"} {
+		got := command(t, "wrap", "--state", filepath.Join(t.TempDir(), "state"), "--url", "https://x", "--header", wrong)
+		if got.code != exitUsage || !strings.Contains(got.err.Error(), want) {
+			t.Errorf("%s: %+v", wrong, got)
+		}
 	}
 }
 

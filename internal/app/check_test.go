@@ -55,6 +55,7 @@ func TestEveryRule(t *testing.T) {
 		config.RuleUnknownKey: {{"retentoin: 1h", "1:1: retentoin"}, {"retention: 1h", ""}},
 		config.RuleValue:      {{"lease: soon", "1:8: lease"}, {"lease: 10s", ""}},
 		config.RuleReference:  {{`admin: "${env:NOT_SET}"`, "1:8: admin"}},
+		config.RuleObserve:    {{"profiles: {code: {mode: observe}}\ndefault_profile: code", "1:25: profiles.code.mode"}, {"profiles: {code: {}}\ndefault_profile: code", ""}},
 		config.RuleConflict:   {{"default_profile: nobody", "1:18: default_profile"}, {"default_profile: code", ""}},
 		config.RuleBackend: {
 			{`backends: {up: {http: {base_url: "https://a.example.com", tls: {ca: /no/such/ca.pem}}}}`, "1:23: backends.up.http"},

@@ -86,6 +86,7 @@ func (e *exposure) stores() {
 		e.file(e.config.JournalPath(), true, e.config.Where("journal", "path"))
 	}
 	e.file(e.config.PinsFile(), false, e.config.Where("pins", "path")) // who writes there accepts what tools say
+	e.file(e.config.ObservedFile(), true, e.config.Where("observe", "file"))
 	if r := e.config.Store.Redis; r != nil && r.TLS != nil {
 		e.certificates(r.TLS.TLS, "store", "redis", "tls")
 	}

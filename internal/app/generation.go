@@ -9,6 +9,7 @@ import (
 	"github.com/sidecall/sidecall/breaker"
 	"github.com/sidecall/sidecall/internal/catalog"
 	"github.com/sidecall/sidecall/internal/config"
+	"github.com/sidecall/sidecall/internal/observed"
 	"github.com/sidecall/sidecall/internal/schema"
 )
 
@@ -24,6 +25,8 @@ type generation struct {
 	tools     *catalog.Generation
 	discovery discovery
 	counsel   *counsel
+	// observed is where profiles write down what they observe; nothing is opened before the first does.
+	observed *observed.Log
 	// warnings are of what may hurt.
 	warnings []config.Problem
 }
@@ -46,7 +49,8 @@ func newGeneration(cfg *config.Config, around surroundings) (*generation, error)
 // draw builds what can be built of a config, and finds everything that keeps the
 // rest from it, or may hurt.
 func draw(cfg *config.Config, around surroundings, found *problems) *generation {
-	g := &generation{config: cfg, hosts: make(map[string]*host), tools: catalog.NewGeneration(profiles(cfg, found), limits(cfg))}
+	g := &generation{config: cfg, hosts: make(map[string]*host), observed: observed.To(cfg.ObservedFile(), around.logger)}
+	g.tools = catalog.NewGeneration(profiles(cfg, g.observed, found), limits(cfg))
 	g.discovery.config, g.discovery.tools = cfg, g.tools
 	g.discovery.pins = openPins(cfg, around, found)
 	checkStore(cfg, found)
@@ -141,7 +145,7 @@ func (g *generation) silence() {
 // this one back. Calls that still have it when ctx ends are told in the error, and lose
 // their backends all the same.
 func (g *generation) retire(ctx context.Context) error {
-	return errors.Join(g.tools.Retire(ctx), g.close(ctx))
+	return errors.Join(g.tools.Retire(ctx), g.close(ctx), g.observed.Close())
 }
 
 // close leaves the backends, all at the same time: each has all of the time there is.

@@ -3,11 +3,12 @@ package app
 import (
 	"github.com/sidecall/sidecall/internal/catalog"
 	"github.com/sidecall/sidecall/internal/config"
+	"github.com/sidecall/sidecall/internal/observed"
 	"github.com/sidecall/sidecall/internal/rules/loop/guard"
 )
 
 // profiles are who may call what, and how much of it.
-func profiles(cfg *config.Config, found *problems) catalog.Profiles {
+func profiles(cfg *config.Config, observe *observed.Log, found *problems) catalog.Profiles {
 	all := catalog.Profiles{Default: cfg.DefaultProfile, ByName: make(map[string]catalog.Profile)}
 	for _, name := range cfg.ProfileNames() {
 		p, ok := cfg.Profile(name)
@@ -23,6 +24,11 @@ func profiles(cfg *config.Config, found *problems) catalog.Profiles {
 			MaxCalls: int64(p.MaxToolCalls), MaxTokens: p.MaxTokens, MaxDuration: p.MaxDuration,
 			AllowTainted: p.AllowSensitive, Guard: watch,
 			Untold: p.Recovery.Off(),
+		}
+		if p.Observes() {
+			made := all.ByName[name]
+			made.Observe = observe
+			all.ByName[name] = made
 		}
 	}
 	return all

@@ -18,9 +18,14 @@ const (
 
 // openPins reads the file of pins. That it cannot be read is wrong where a backend
 // relies on it; elsewhere it is worth a warning, and changes are noticed until the
-// process ends.
+// process ends. A program that brings its backends has no directory of a sidecar: it
+// has a file only where the config names one.
 func openPins(cfg *config.Config, around surroundings, found *problems) *definition.Pins {
-	pins, err := definition.OpenPins(cfg.PinsFile())
+	file := cfg.PinsFile()
+	if len(around.brought) > 0 {
+		file = cfg.Pins.Path.Reveal()
+	}
+	pins, err := definition.OpenPins(file)
 	if err == nil {
 		return pins
 	}

@@ -43,6 +43,8 @@ admin: off
 http: {address: off}
 store: {embedded: {path: "%[1]s/s.db"}}
 pins: {path: "%[1]s/pins"}
+observe: {file: "%[1]s/observed"}
+profiles: {interactive: {mode: observe}}
 notify: {url: "http://127.0.0.1:1", secret: "sixteen bytes of"}
 backends:
   h: {http: {base_url: "http://127.0.0.1:1", allow_private: true, tls: {cert: "%[1]s/pem", key: "%[1]s/pem"}}}

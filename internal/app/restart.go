@@ -11,7 +11,7 @@ import (
 // What is not here is opened, or sized, once: addresses, the store with all that its
 // records stand on, the process's own bounds.
 var reloaded = []string{
-	"identity", "pins", "store_down", "keep_arguments", "defaults", "backends", "tools", "profiles", "default_profile",
+	"identity", "pins", "observe", "store_down", "keep_arguments", "defaults", "backends", "tools", "profiles", "default_profile",
 	"limits.max_batch", "limits.batch_parallel", "limits.keep_output_bytes", "limits.output_ttl",
 }
 

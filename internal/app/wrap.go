@@ -11,13 +11,15 @@ import (
 
 	"github.com/sidecall/sidecall/dedupe"
 	"github.com/sidecall/sidecall/internal/backend"
+	"github.com/sidecall/sidecall/internal/backend/mcptool"
 	"github.com/sidecall/sidecall/internal/backend/process"
 	"github.com/sidecall/sidecall/internal/config"
+	"github.com/sidecall/sidecall/internal/observed"
+	"github.com/sidecall/sidecall/internal/redact"
 	"github.com/sidecall/sidecall/internal/store/embedded"
 	"github.com/sidecall/sidecall/internal/store/memory"
 	"github.com/sidecall/sidecall/internal/store/shared"
 	"github.com/sidecall/sidecall/internal/wrap"
-	"github.com/sidecall/sidecall/internal/wrap/observed"
 )
 
 const (
@@ -37,7 +39,8 @@ type Wrapper struct {
 	Config *config.Config
 	// Tenant is whose the records of the server are.
 	Tenant string
-	// Command runs the server, with the environment and the directory of this process.
+	// Command runs the server, with the environment and the directory of this process. It is empty
+	// where WrappedBackend has a url.
 	Command []string
 	// In and Out are the client's.
 	In  io.Reader
@@ -47,24 +50,22 @@ type Wrapper struct {
 	Observe string
 }
 
-// ErrNoProgram is that the command of a Wrapper names nothing that can be run.
+// ErrNoProgram is that the command of a Wrapper names nothing that can be run, or its URL nothing that
+// can be asked.
 var ErrNoProgram = errors.New("the server cannot be run")
 
 // Serve stands in until the client has gone, or ctx ends, which are no errors.
 func (w Wrapper) Serve(ctx context.Context, options Options) error {
-	server := process.Spec{Argv: w.Command, Env: os.Environ()}
-	if _, err := server.Program(); err != nil {
-		return fmt.Errorf("%w: %w", ErrNoProgram, err)
+	hidden := secretsOf(entrustedMCP(w.Config.Backends[WrappedBackend])).set()
+	log := redacting(masking(slog.New(options.Log), w.Config, w.Config.Mask), veiled(hidden))
+	open, err := w.server(log, hidden)
+	if err != nil {
+		return err
 	}
-	log := slog.New(options.Log)
-	made := wrap.Options{Name: WrappedBackend, Tenant: w.Tenant, Server: server, In: w.In, Out: w.Out, Log: log, Shown: w.Config.Defaults.MaxOutputChars}
+	made := wrap.Options{Name: WrappedBackend, Tenant: w.Tenant, Open: open, In: w.In, Out: w.Out, Log: log, Shown: w.Config.Defaults.MaxOutputChars}
 	if w.Observe != "" {
-		opened, err := observed.Open(w.Observe)
-		if err != nil {
-			return err
-		}
-		defer func() { _ = opened.Close() }() // each line was written at once
-		made.Observe = opened
+		made.Observe = observed.To(w.Observe, log)
+		defer func() { _ = made.Observe.Close() }() // each line was written at once
 	}
 	store, err := w.store(ctx, log)
 	if err != nil {
@@ -80,6 +81,28 @@ func (w Wrapper) Serve(ctx context.Context, options Options) error {
 	ending, cancel := context.WithTimeout(context.WithoutCancel(ctx), wrapPatience)
 	defer cancel()
 	return errors.Join(err, inner.Stop(ending))
+}
+
+// server says how a life of the server begins.
+func (w Wrapper) server(log *slog.Logger, hidden *redact.Set) (func(mcptool.Listener) (wrap.Link, error), error) {
+	declared := w.Config.Backends[WrappedBackend].MCP
+	if declared.URL.Reveal() == "" {
+		spec := process.Spec{Argv: w.Command, Env: os.Environ()}
+		if _, err := spec.Program(); err != nil {
+			return nil, fmt.Errorf("%w: %w", ErrNoProgram, err)
+		}
+		return func(listener mcptool.Listener) (wrap.Link, error) {
+			return mcptool.StartProcess(spec, wrap.MaxMessage, listener)
+		}, nil
+	}
+	remote := mcptool.RemoteConfig{
+		URL: declared.URL.Reveal(), Headers: config.RevealMap(declared.Headers), HTTPClient: mcpClient(declared.AllowPrivate),
+		MaxMessage: wrap.MaxMessage, Logger: log, Mask: hidden.Bytes,
+	}
+	if err := remote.Check(); err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrNoProgram, err)
+	}
+	return func(listener mcptool.Listener) (wrap.Link, error) { return remote.Open(listener), nil }, nil
 }
 
 // store is where the records of calls are kept, which a wrapper that observes has none of.

@@ -41,6 +41,7 @@ type call struct {
 
 	start    time.Time
 	snapshot *catalog.Snapshot
+	lease    catalog.Lease  // of a call that is observed
 	route    *catalog.Route // nil when there is no such tool
 	of       rules.Call     // as its rules see it
 

@@ -36,6 +36,10 @@ type impatient struct {
 // hurry returns the caller of a call that it may not wait for, which is about to run in a
 // goroutine of its own, whose it is from then on; nil where it waits.
 func (c *call) hurry(ctx context.Context, lease catalog.Lease) *impatient {
+	if c.observes() {
+		c.lease = lease // which what is written down afterwards shares
+		return nil
+	}
 	if c.runsNothing() || !c.goesOn() {
 		return nil
 	}

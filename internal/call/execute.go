@@ -50,6 +50,9 @@ func (e *Executor) execute(ctx context.Context, c *call) (res *response) {
 	defer c.leave()
 	c.Bytes = cmp.Or(c.Bytes, e.Bytes)
 	c.stay.load.Of(c.Bytes)
+	if c.observes() {
+		return e.observe(ctx, c)
+	}
 	if refusal := e.check(ctx, c); refusal != nil {
 		return e.respond(c, e.unlessKnown(ctx, c, refusal))
 	}

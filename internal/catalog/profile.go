@@ -6,6 +6,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/sidecall/sidecall/internal/observed"
 	"github.com/sidecall/sidecall/internal/output"
 	"github.com/sidecall/sidecall/internal/rules/loop/guard"
 )
@@ -22,6 +23,8 @@ type Profile struct {
 	AllowTainted bool
 	// Guard finds out when a prompt goes round in circles; nil does not.
 	Guard *guard.Guard
+	// Observe, if not nil, has its calls only looked at, and written down there.
+	Observe *observed.Log
 	// Untold: its failed calls are not told what was tried before, whatever the tool.
 	Untold bool
 }

@@ -5,6 +5,7 @@ import (
 	"path/filepath"
 	"reflect"
 	"slices"
+	"strings"
 )
 
 // check looks at what no single key can say: references between parts of the
@@ -93,6 +94,9 @@ func (k *checker) profiles() {
 		k.in("profiles").warn("a request that names no profile gets " + quote(k.DefaultProfile) + ", which is built in and has every tool: set default_profile to one of these, or declare it")
 	}
 	for _, name := range slices.Sorted(maps.Keys(k.Profiles)) {
+		if k.Profiles[name].Observes() {
+			k.in("profiles", name, "mode").find(RuleObserve, "calls of this profile are only looked at: one that is sent again runs again, and none is refused, cut, or held for a person; sidecall report says what would have been")
+		}
 		for i, glob := range k.Profiles[name].Tools {
 			k.glob(glob, k.in("profiles", name, "tools", index(i)))
 		}
@@ -122,28 +126,31 @@ func (k *checker) matches(glob string) bool {
 // files keeps the files apart that the sidecar writes: one would be the end of the
 // other.
 func (k *checker) files() {
-	store, journal, pins := "", "", clean(k.PinsFile())
-	if k.Journal.On(k.Store.Kind()) {
-		journal = clean(k.JournalPath())
+	files := []struct{ what, path, key, best string }{
+		{"store", k.storeFile(), "", ""},
+		{"journal", k.journalPath(), "journal.path", ", best on another disk"},
+		{"pins", k.PinsFile(), "pins.path", ""},
+		{"observed calls", k.ObservedFile(), "observe.file", ""},
 	}
-	if k.Store.Embedded != nil {
-		store = clean(k.Store.Embedded.Path.Reveal())
-	}
-	if journal != "" && journal == store {
-		k.in("journal", "path").bad("this is the file of the store: expected another one, best on another disk")
-	}
-	if pins != "" && pins == store {
-		k.in("pins", "path").bad("this is the file of the store: expected another one")
-	}
-	if pins != "" && pins == journal {
-		k.in("pins", "path").bad("this is the file of the journal: expected another one")
+	for i, file := range files {
+		for _, other := range files[:i] {
+			if file.path != "" && filepath.Clean(file.path) == filepath.Clean(other.path) {
+				k.in(strings.Split(file.key, ".")...).bad("this is the file of the " + other.what + ": expected another one" + file.best)
+			}
+		}
 	}
 }
 
-// clean is a path of which there is one spelling in a directory; empty stays so.
-func clean(path string) string {
-	if path == "" {
+func (k *checker) storeFile() string {
+	if k.Store.Embedded == nil {
 		return ""
 	}
-	return filepath.Clean(path)
+	return k.Store.Embedded.Path.Reveal()
+}
+
+func (k *checker) journalPath() string {
+	if !k.Journal.On(k.Store.Kind()) {
+		return ""
+	}
+	return k.JournalPath()
 }

@@ -55,6 +55,7 @@ type Config struct {
 	Pins           Pins               `yaml:"pins" doc:"The file that remembers what discovered tools say of themselves."`
 	StoreDown      StoreDown          `yaml:"store_down" doc:"What happens to calls while the store cannot be reached. Calls with an effect are always refused."`
 	Notify         Notify             `yaml:"notify" doc:"The webhook that is told of calls which need a person. See notify.md."`
+	Observe        Observe            `yaml:"observe" doc:"Where profiles with mode: observe write down what they see. See observe.md."`
 	Lease          time.Duration      `yaml:"lease" doc:"How long a claim holds without renewal. Renewed at a third of it." default:"30s" min:"1s" max:"1h"`
 	Retention      time.Duration      `yaml:"retention" doc:"How long the record of a call is remembered after its last change or renewal; at least the longest deadline and two leases." default:"24h" min:"1m" max:"8760h"`
 	KeepArguments  string             `yaml:"keep_arguments" doc:"What of the arguments of a call is kept with its record, for those who look after the sidecar. redacted: at most 4 KiB, without what is sensitive. none: nothing." enum:"redacted|none" default:"redacted"`

@@ -64,6 +64,7 @@ const (
 	RuleRejections   Rule = "rejections"
 	RuleEffectKey    Rule = "effect-key"
 	RulePolling      Rule = "polling"
+	RuleObserve      Rule = "observe"
 )
 
 // RuleInfo says what a rule looks for.
@@ -118,6 +119,7 @@ var rules = []RuleInfo{
 	{RuleRejections, Telling, "A `non_idempotent` http tool that says nothing of `rejects_before_work` and has no `verify`: a 503 leaves its outcome unknown, and few upstreams answer that after the work."},
 	{RulePolling, Telling, "A `read_only` tool that by its name is asked until something changes, without `polling: true`: the loop guard takes that for a loop."},
 	{RuleEffectKey, Telling, "A `non_idempotent` tool that requires what looks like a business id and has no `effect_key`: called again under a new id it does the same again. The line to add is in the message."},
+	{RuleObserve, Telling, "A profile with `mode: observe`: its calls are only looked at. None is kept from happening twice, held for a person, or stopped in a loop."},
 }
 
 // Severity is that of the rule; of an unknown one, an error's.

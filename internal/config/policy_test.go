@@ -236,11 +236,11 @@ func TestProfiles(t *testing.T) {
 		name string
 		want Profile
 	}{
-		{"", Profile{MaxToolCalls: 5, MaxTokens: 50_000, Tools: []string{"*"}}},
-		{"interactive", Profile{MaxToolCalls: 5, MaxTokens: 50_000, Tools: []string{"*"}}},
-		{"research", Profile{MaxToolCalls: 200, MaxTokens: 500_000, Tools: []string{"*"}}},
-		{"code", Profile{Tools: []string{"*"}}},
-		{"batch", Profile{Tools: []string{"get_*", "f_?"}}},
+		{"", Profile{Mode: enforces, MaxToolCalls: 5, MaxTokens: 50_000, Tools: []string{"*"}}},
+		{"interactive", Profile{Mode: enforces, MaxToolCalls: 5, MaxTokens: 50_000, Tools: []string{"*"}}},
+		{"research", Profile{Mode: enforces, MaxToolCalls: 200, MaxTokens: 500_000, Tools: []string{"*"}}},
+		{"code", Profile{Mode: enforces, Tools: []string{"*"}}},
+		{"batch", Profile{Mode: enforces, Tools: []string{"get_*", "f_?"}}},
 	} {
 		got, ok := c.Profile(tt.name)
 		if diff := cmp.Diff(tt.want, got); !ok || diff != "" {

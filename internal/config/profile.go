@@ -1,6 +1,7 @@
 package config
 
 import (
+	"cmp"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -14,6 +15,7 @@ type Profile struct {
 	MaxTokens      int64         `yaml:"max_tokens" doc:"Tokens per prompt; 0 for no limit." min:"0" max:"1000000000000"`
 	MaxDuration    time.Duration `yaml:"max_duration" doc:"Time per prompt; 0s for no limit." min:"0s" max:"8760h"`
 	Tools          []string      `yaml:"tools" doc:"Globs of the tools that may be called. read_output always may." default:"*" format:"glob"`
+	Mode           string        `yaml:"mode" doc:"observe: nothing of its calls is refused, cut, held or answered from a record; what would have been is written down. See observe.md." enum:"enforce|observe" default:"enforce"`
 	AllowSensitive bool          `yaml:"allow_sensitive" doc:"Sensitive tools may be called after untrusted output too."`
 	LoopGuard      LoopGuard     `yaml:"loop_guard" doc:"When a model that goes round in circles is nudged, refused and stopped. See loops.md."`
 
@@ -26,14 +28,35 @@ func (p Profile) check(w within) {
 	}
 }
 
+// The modes of a profile.
+const enforces, observes = "enforce", "observe"
+
+// Observes reports that nothing is done to calls of the profile but to look at them.
+func (p Profile) Observes() bool { return p.Mode == observes }
+
+// Observe is how profiles that observe write down what they see.
+type Observe struct {
+	File Path `yaml:"file" doc:"The file to which a line is added for each call of a profile with mode: observe, for sidecall report; 256 MiB at the most. Without this key: ./observed.jsonl."`
+}
+
+// ObservedFile is the path of the file of what is observed; empty where no profile observes.
+func (c *Config) ObservedFile() string {
+	for _, p := range c.Profiles {
+		if p.Observes() {
+			return cmp.Or(c.Observe.File.Reveal(), filepath.Join(c.Dir(), "observed.jsonl"))
+		}
+	}
+	return ""
+}
+
 // Profiles are the profiles by name.
 type Profiles map[string]Profile
 
 // builtinProfiles exist without being declared.
 var builtinProfiles = Profiles{
-	"interactive": {MaxToolCalls: 25, MaxTokens: 50_000, Tools: []string{"*"}},
-	"research":    {MaxToolCalls: 200, MaxTokens: 500_000, Tools: []string{"*"}},
-	"code":        {Tools: []string{"*"}},
+	"interactive": {Mode: enforces, MaxToolCalls: 25, MaxTokens: 50_000, Tools: []string{"*"}},
+	"research":    {Mode: enforces, MaxToolCalls: 200, MaxTokens: 500_000, Tools: []string{"*"}},
+	"code":        {Mode: enforces, Tools: []string{"*"}},
 }
 
 // seed is what a declared profile starts from: the built-in one of its name.

@@ -1,13 +1,12 @@
 package wrap
 
 import (
-	"encoding/base64"
 	"encoding/json"
-	"fmt"
 
-	"github.com/go-json-experiment/json/jsontext"
+	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/sidecall/sidecall/internal/backend/mcptool"
+	"github.com/sidecall/sidecall/internal/mcpresult"
 	"github.com/sidecall/sidecall/internal/tool"
 	sidecallv1 "github.com/sidecall/sidecall/proto/sidecall/v1"
 )
@@ -20,7 +19,7 @@ func (r *Relay) tell(id json.RawMessage, name string, res *sidecallv1.ExecuteToo
 	switch code := tool.Code(res.GetError().GetCode()); {
 	case heard == nil || res.GetReplayed():
 		if heard == nil && code == tool.CodeUnknownTool {
-			return failed(id, codeInvalidParams, res.GetError().GetConstraint(), five(res.GetError()))
+			return failed(id, codeInvalidParams, res.GetError().GetConstraint(), mcpresult.FieldsOf(res.GetError()))
 		}
 		return answered(id, "result", says.recorded())
 	case heard.Error != nil:
@@ -33,13 +32,6 @@ func (r *Relay) tell(id json.RawMessage, name string, res *sidecallv1.ExecuteToo
 	return answered(id, "result", heard.Result)
 }
 
-// five are the fields of an error.
-func five(e *sidecallv1.ToolError) map[string]string {
-	return map[string]string{
-		"code": e.GetCode(), "field": e.GetField(), "constraint": e.GetConstraint(), "received": e.GetReceived(), "hint": e.GetHint(),
-	}
-}
-
 // content makes a result of MCP of what the sidecar says.
 type content struct {
 	relay *Relay
@@ -47,72 +39,21 @@ type content struct {
 	res   *sidecallv1.ExecuteToolResponse
 }
 
-// block is one of content.
-type block map[string]any
-
-func textBlock(text string) block { return block{"type": "text", "text": text} }
-
 // recorded is the result that the sidecar has. Where the call was answered with another step of
 // the protocol it is that.
 func (c content) recorded() []byte {
-	for _, b := range c.res.GetBlocks() {
-		if b.GetUri() == stepURI && jsontext.Value(b.GetText()).IsValid() {
-			return []byte(b.GetText())
-		}
+	if step := c.res.GetInputRequiredJson(); step != "" {
+		return []byte(step)
 	}
-	blocks := []block{}
-	if text := c.res.GetContent(); text != "" || len(c.res.GetBlocks()) == 0 {
-		blocks = append(blocks, textBlock(text))
+	made := mcpresult.Of(c.res)
+	made.Meta = nil                                            // the server has said none
+	if c.res.GetIsError() && c.relay.tools.hasSchema(c.name) { // with which a client would compare it
+		made.StructuredContent = nil
 	}
-	for _, b := range c.res.GetBlocks() {
-		blocks = append(blocks, blockOf(b))
+	if result, err := readObject(marshal(made)); err == nil && c.relay.stateless() {
+		return result.set("resultType", marshal("complete")).text()
 	}
-	result := block{"content": blocks}
-	switch structured := c.res.GetStructuredContentJson(); {
-	case c.res.GetIsError():
-		result["isError"] = true
-		if !c.relay.tools.hasSchema(c.name) { // with which a client would compare it
-			result["structuredContent"] = five(c.res.GetError())
-		}
-	case structured != "":
-		result["structuredContent"] = json.RawMessage(structured)
-	}
-	if c.relay.stateless() {
-		result["resultType"] = "complete"
-	}
-	return marshal(result)
-}
-
-// blockOf is a block that was recorded, or words in its place where it is kept elsewhere.
-func blockOf(b *sidecallv1.ContentBlock) block {
-	made := block{"type": b.GetType()}
-	set := func(to block, name, value string) {
-		if value != "" {
-			to[name] = value
-		}
-	}
-	data := base64.StdEncoding.EncodeToString(b.GetData())
-	switch {
-	case b.GetType() == "resource_link":
-		set(made, "uri", b.GetUri())
-		made["name"] = b.GetName()
-		set(made, "mimeType", b.GetMimeType())
-		return made
-	case len(b.GetData()) == 0 && b.GetText() == "" && b.GetSize() > 0:
-		return textBlock(fmt.Sprintf("[%s %s %s: %d bytes, not shown. output_ref: %q]", b.GetType(), b.GetMimeType(), b.GetUri(), b.GetSize(), b.GetOutputRef()))
-	case b.GetType() == "resource":
-		of := block{"uri": b.GetUri()}
-		set(of, "mimeType", b.GetMimeType())
-		if len(b.GetData()) > 0 {
-			of["blob"] = data
-		} else {
-			of["text"] = b.GetText()
-		}
-		made["resource"] = of
-		return made
-	}
-	made["data"], made["mimeType"] = data, b.GetMimeType()
-	return made
+	return marshal(made)
 }
 
 // cut is a result of the server with the text that the sidecar shows of it. What it has beside its
@@ -124,7 +65,7 @@ func (c content) cut(result json.RawMessage) []byte {
 	}
 	var blocks []json.RawMessage
 	_ = json.Unmarshal(said.get("content"), &blocks) // what is no list was shown as text
-	kept := []json.RawMessage{marshal(textBlock(c.res.GetContent()))}
+	kept := []json.RawMessage{marshal(&mcp.TextContent{Text: c.res.GetContent()})}
 	for _, one := range blocks {
 		var of struct {
 			Type string `json:"type"`

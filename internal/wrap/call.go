@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"strings"
 
 	"github.com/go-json-experiment/json/jsontext"
 
@@ -150,13 +151,8 @@ func (r *Relay) Invoke(ctx context.Context, call backend.Invocation) (backend.Re
 	defer forget()
 	defer s.listen(params.get("_meta"), call.Progress)()
 	failpoint.Hit(failpoint.RequestUnsent)
-	right := func() bool {
-		held := call.Right == nil || call.Right.Held()
-		failpoint.Hit(failpoint.RequestLeaving)
-		return held
-	}
-	sent, err := s.send(ctx, request(id, methodCall, params.text()), right)
-	if errors.Is(err, errWithheld) {
+	sent, err := s.Send(ctx, request(id, methodCall, params.text()), leaving{call.Right})
+	if mcptool.Withheld(err) {
 		return backend.Reply{}, backend.LeaseLost()
 	}
 	if err != nil {
@@ -167,43 +163,67 @@ func (r *Relay) Invoke(ctx context.Context, call backend.Invocation) (backend.Re
 		return backend.Reply{}, failure
 	}
 	failpoint.Hit(failpoint.ResponseRead)
-	on.heard = &heard
-	return reply(heard, call)
+	if heard.Said() {
+		on.heard = &heard
+	}
+	return reply(ctx, heard, call)
 }
 
-// wait waits for the answer to a call that was sent.
+// leaving is the right to send a call, which proofs may kill this process after it was asked for.
+type leaving struct{ of backend.Right }
+
+// Held implements backend.Right.
+func (l leaving) Held() bool {
+	held := l.of == nil || l.of.Held()
+	failpoint.Hit(failpoint.RequestLeaving)
+	return held
+}
+
+// wait waits for the answer to a call that was sent. The server is told of one that has ended without
+// it: what was cut off here may go on there.
 func (s *server) wait(ctx context.Context, id string, answer <-chan mcptool.Relayed) (mcptool.Relayed, *tool.Failure) {
+	var err error
 	select {
 	case heard := <-answer:
+		if !heard.Said() && ctx.Err() != nil {
+			s.cancelled(id)
+		}
 		return heard, nil
 	case <-ctx.Done():
-		s.tell(note(methodCancelled, map[string]string{"requestId": id, "reason": "nobody waits for it any more"}))
-		return mcptool.Relayed{}, mcptool.Unanswered(ctx, true, context.Cause(ctx))
+		s.cancelled(id)
+		err = context.Cause(ctx)
 	case <-s.silent:
-		select {
-		case heard := <-answer: // with its last words
-			return heard, nil
-		default:
-			return mcptool.Relayed{}, mcptool.Unanswered(ctx, true, errEnded)
-		}
+		err = errEnded
 	}
+	select {
+	case heard := <-answer: // with its last words
+		return heard, nil
+	default:
+		return mcptool.Relayed{}, mcptool.Unanswered(ctx, true, err)
+	}
+}
+
+// cancelled tells the server that nobody waits for a call any more.
+func (s *server) cancelled(id string) {
+	s.tell(note(methodCancelled, map[string]string{"requestId": id, "reason": "nobody waits for it any more"}))
 }
 
 // reply reads what the server answered. An answer that is another step of the protocol (a question
 // to the client, the handle of a task) is what the call is answered, and is recorded as such.
-func reply(heard mcptool.Relayed, call backend.Invocation) (backend.Reply, *tool.Failure) {
-	read, failure := heard.Read(call)
-	if mcptool.IsOtherResult(failure) {
-		return backend.Reply{
-			Text:   []byte("The server goes on with another step of the protocol."),
-			Blocks: []backend.Block{{Type: "resource", URI: stepURI, Text: string(heard.Result), Size: int64(len(heard.Result))}},
-		}, nil
+func reply(ctx context.Context, heard mcptool.Relayed, call backend.Invocation) (backend.Reply, *tool.Failure) {
+	read, failure := heard.Read(ctx, call)
+	if !mcptool.IsOtherResult(failure) {
+		return read, failure
 	}
-	return read, failure
+	read = backend.Reply{Text: []byte("The server goes on with another step of the protocol.")}
+	if len(heard.Result) <= maxStep {
+		read.InputRequired = json.RawMessage(strings.ToValidUTF8(string(heard.Result), "\uFFFD"))
+	}
+	return read, nil
 }
 
-// stepURI is that of a block which is no part of a result, but the answer itself.
-const stepURI = "sidecall:answer"
+// maxStep bounds what is recorded of such an answer, in bytes.
+const maxStep = 1 << 20
 
 // listen has the progress of a call, whose token its client has chosen, heard until stop.
 func (s *server) listen(meta jsontext.Value, beat func(backend.Sign)) (stop func()) {

@@ -18,7 +18,7 @@ const eraPrefix = "io.modelcontextprotocol/"
 
 // fromClient reads what the client says, until it has gone.
 func (r *Relay) fromClient(ctx context.Context, executor Executor) {
-	in := lines.New(r.In, MaxMessage, pipeBuffer)
+	in := lines.New(r.In, MaxMessage, 64<<10)
 	for ctx.Err() == nil {
 		ln, err := in.Next()
 		switch text := bytes.TrimSpace(ln.Text); {
@@ -111,7 +111,7 @@ func (r *Relay) noted(ctx context.Context, text []byte, m message) {
 func (r *Relay) requested(ctx context.Context, executor Executor, text []byte, m message) {
 	if m.is(methodInitialize) {
 		r.mu.Lock()
-		r.greeting = bytes.Clone(text)
+		r.greeting, r.hello.meta = bytes.Clone(text), nil // whatever it has tried before
 		r.mu.Unlock()
 	} else {
 		r.heardOf(m.Params)

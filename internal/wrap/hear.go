@@ -2,6 +2,7 @@ package wrap
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"fmt"
 	"strings"
@@ -16,24 +17,8 @@ import (
 // mostAsks and longestID bound what is remembered of the requests of a server.
 const mostAsks, longestID = 4096, 256
 
-// unbatch are the messages of a batch, which the revision of 2025-03-26 has; else the message.
-func unbatch(text []byte) [][]byte {
-	if text[0] != '[' {
-		return [][]byte{text}
-	}
-	var batch []json.RawMessage
-	if json.Unmarshal(text, &batch) != nil {
-		return [][]byte{text}
-	}
-	all := make([][]byte, len(batch))
-	for i, one := range batch {
-		all[i] = one
-	}
-	return all
-}
-
-// hear takes a message of the server, and passes on what is the client's.
-func (s *server) hear(text []byte) {
+// Hear implements mcptool.Listener: it passes on what is the client's.
+func (s *server) Hear(text []byte) (answers bool) {
 	m, err := readLoose(text)
 	if i := bytes.Index(text, []byte(`{"jsonrpc"`)); err != nil && i > 0 { // behind a print without an end of line
 		text = text[i:]
@@ -41,9 +26,9 @@ func (s *server) hear(text []byte) {
 	}
 	if err != nil || m.Method == nil && m.ID == nil {
 		s.noisy.Do(func() {
-			s.Log.Warn("the server prints to its standard output what is no message; such lines are left out", "line", string(text[:min(len(text), noiseShown)]))
+			s.Log.Warn("the server says what is no message; it is left out", "line", string(text[:min(len(text), noiseShown)]))
 		})
-		return
+		return false
 	}
 	s.spoke.Store(true)
 	switch {
@@ -55,6 +40,7 @@ func (s *server) hear(text []byte) {
 		s.notified(m)
 		s.write(text)
 	}
+	return m.Method == nil
 }
 
 // answer takes an answer: to a request of the relay, or of the client.
@@ -65,11 +51,15 @@ func (s *server) answer(text []byte, m message) {
 	}
 	of := s.take(m.ID)
 	if of.heard != nil {
-		of.heard(&m)
+		heard := relayed(m)
+		of.heard(&heard)
 	}
 	switch of.method {
 	case methodInitialize:
+		s.tools.declared(m.Result)
 		s.greeted()
+	case methodDiscover:
+		s.tools.declared(m.Result)
 	case methodList:
 		if with, ok := s.tools.withReadOutput(m.Result); ok && s.Observe == nil {
 			text = answered(json.RawMessage(m.ID), "result", with)
@@ -158,20 +148,58 @@ func (s *server) notified(m message) {
 	}
 }
 
-// giant takes a message that is too long to be read. What answers the relay or the client is told
-// to be; of anything else only its length is known.
-func (s *server) giant(ln lines.Line) {
+// Giant implements mcptool.Listener. What answers the relay or the client is told to be too long; of
+// anything else only its length is known.
+func (s *server) Giant(ln lines.Line) (answers bool) {
 	id, isRequest := ofGiant(ln)
-	own, ours := s.ours(jsontext.Value(id))
-	switch {
-	case id == nil || isRequest:
+	if id == nil || isRequest {
 		s.Log.Warn("a message of the server is too long, and is left out", "bytes", ln.Size, "limit", MaxMessage)
-	case ours:
-		s.deliver(own, mcptool.Relayed{Size: ln.Size})
+		return false
+	}
+	s.Lost(id, nil, mcptool.Relayed{Size: ln.Size})
+	return true
+}
+
+// Lost implements mcptool.Listener: it answers a request that the server does not, unless it can be sent
+// again.
+func (s *server) Lost(id json.RawMessage, request []byte, known mcptool.Relayed) {
+	if own, ours := s.ours(jsontext.Value(id)); ours {
+		s.deliver(own, known)
+		return
+	}
+	of := s.take(jsontext.Value(id))
+	if known.Forgotten() {
+		go s.again(jsontext.Value(id), request, of) // within readyWait
+		return
+	}
+	s.unanswered(id, of, known)
+}
+
+// again sends a request of the client to the next server.
+func (s *server) again(id jsontext.Value, request []byte, of passing) {
+	next := s.server(context.Background())
+	if next == nil {
+		s.unanswered(json.RawMessage(id), of, mcptool.Relayed{Error: errForgotten, Raw: marshal(errForgotten)})
+		return
+	}
+	next.pass(request, id, of)
+}
+
+var errForgotten = &jsonrpc.Error{Code: codeInternal, Message: "sidecall wrap: the server has forgotten the session, and does not begin another"}
+
+// unanswered answers a request of the client that the server does not.
+func (s *server) unanswered(id json.RawMessage, of passing, known mcptool.Relayed) {
+	if of.heard != nil && known.Said() {
+		of.heard(&known)
+	} else if of.heard != nil {
+		of.heard(nil)
+	}
+	switch {
+	case known.Error != nil:
+		s.write(answered(id, "error", known.Raw))
+	case known.Said():
+		s.refuse(id, codeInternal, fmt.Sprintf("the answer of the server has %d bytes; at most %d are passed on", known.Size, MaxMessage))
 	default:
-		if of := s.take(jsontext.Value(id)); of.heard != nil {
-			of.heard(&message{})
-		}
-		s.refuse(id, codeInternal, fmt.Sprintf("the answer of the server has %d bytes; at most %d are passed on", ln.Size, MaxMessage))
+		s.refuse(id, codeInternal, known.Why(context.Background()))
 	}
 }

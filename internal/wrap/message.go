@@ -16,6 +16,7 @@ import (
 // The methods that the relay knows.
 const (
 	methodInitialize  = "initialize"
+	methodDiscover    = "server/discover" // where there is no handshake
 	methodInitialized = "notifications/initialized"
 	methodCancelled   = "notifications/cancelled"
 	methodProgress    = "notifications/progress"

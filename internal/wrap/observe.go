@@ -2,15 +2,14 @@ package wrap
 
 import (
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"encoding/json"
 	"strings"
 	"time"
 	"unicode/utf8"
 
+	"github.com/sidecall/sidecall/internal/backend/mcptool"
+	"github.com/sidecall/sidecall/internal/observed"
 	"github.com/sidecall/sidecall/internal/schema"
-	"github.com/sidecall/sidecall/internal/wrap/observed"
 	sidecallv1 "github.com/sidecall/sidecall/proto/sidecall/v1"
 )
 
@@ -26,19 +25,17 @@ func (r *Relay) observe(ctx context.Context, executor Executor, text []byte, m m
 		r.pass(ctx, text, m)
 		return
 	}
-	s.pass(text, m.ID, passing{method: methodCall, heard: func(answer *message) {
+	s.pass(text, m.ID, passing{method: methodCall, heard: func(answer *mcptool.Relayed) {
 		took := time.Since(began)
 		go func() { // the answer is on its way already
 			defer r.calls.all.Done()
-			if err := r.Observe.Add(r.observed(ctx, executor, params, answer, began, took)); err != nil {
-				r.Log.Warn("a call is not written down", "error", err)
-			}
+			r.Observe.Add(r.observed(ctx, executor, params, answer, began, took))
 		}()
 	}})
 }
 
 // observed is what is written down of a call. answer is nil where there was none.
-func (r *Relay) observed(ctx context.Context, executor Executor, params []byte, answer *message, began time.Time, took time.Duration) observed.Call {
+func (r *Relay) observed(ctx context.Context, executor Executor, params []byte, answer *mcptool.Relayed, began time.Time, took time.Duration) observed.Call {
 	asked, _ := readCall(message{Params: params}) // what cannot be read was the server's to judge
 	says := asked.says
 	r.tools.known(ctx, asked.Name)
@@ -46,7 +43,7 @@ func (r *Relay) observed(ctx context.Context, executor Executor, params []byte, 
 	c := observed.Call{
 		At: began, Took: took, Server: strings.TrimPrefix(r.Tenant, "wrap "), Tool: asked.Name, Effect: executor.Effect(name).String(),
 		ID: says.ToolUse, Conversation: says.Conversation, Turn: says.Turn, Prompt: says.Prompt,
-		Same: digest([]byte(asked.Name), arguments(&asked.callParams)), Shown: r.Shown,
+		Same: observed.Digest([]byte(asked.Name), arguments(&asked.callParams)), Shown: r.Shown,
 	}
 	c.Ended, c.Result, c.Chars = ended(answer)
 	res := executor.Execute(ctx, r.Tenant, &sidecallv1.ExecuteToolRequest{
@@ -69,12 +66,12 @@ func arguments(asked *callParams) []byte {
 }
 
 // ended says how a call has ended, and how much text its result has.
-func ended(answer *message) (how, result string, chars int) {
+func ended(answer *mcptool.Relayed) (how, result string, chars int) {
 	switch {
 	case answer == nil:
 		return observed.Lost, "", 0
 	case len(answer.Result) == 0:
-		return observed.Refused, digest(answer.Error), 0
+		return observed.Refused, observed.Digest(answer.Raw), 0
 	}
 	var says struct {
 		Content []struct {
@@ -90,14 +87,5 @@ func ended(answer *message) (how, result string, chars int) {
 	if says.IsError {
 		how = observed.Failed
 	}
-	return how, digest(answer.Result), chars
-}
-
-func digest(parts ...[]byte) string {
-	sum := sha256.New()
-	for _, part := range parts {
-		sum.Write(part)
-		sum.Write([]byte{0})
-	}
-	return hex.EncodeToString(sum.Sum(nil)[:12])
+	return how, observed.Digest(answer.Result), chars
 }

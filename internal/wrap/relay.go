@@ -11,9 +11,9 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/sidecall/sidecall/internal/backend/process"
+	"github.com/sidecall/sidecall/internal/backend/mcptool"
+	"github.com/sidecall/sidecall/internal/observed"
 	"github.com/sidecall/sidecall/internal/tool"
-	"github.com/sidecall/sidecall/internal/wrap/observed"
 	sidecallv1 "github.com/sidecall/sidecall/proto/sidecall/v1"
 )
 
@@ -43,8 +43,9 @@ type Executor interface {
 type Options struct {
 	// Name is that of the backend, and Tenant whose the calls are.
 	Name, Tenant string
-	// Server is the program that is stood in for.
-	Server process.Spec
+	// Open begins a life of the server that is stood in for, whose words the listener hears:
+	// a mcptool.Process or a mcptool.Remote.
+	Open func(mcptool.Listener) (Link, error)
 	// In and Out are the client's.
 	In  io.Reader
 	Out io.Writer

@@ -1,58 +1,48 @@
 package wrap
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"os"
-	"os/exec"
-	"slices"
 	"sync"
 	"sync/atomic"
-	"time"
 
 	"github.com/go-json-experiment/json/jsontext"
 
-	"github.com/sidecall/sidecall/internal/backend/lines"
+	"github.com/sidecall/sidecall/internal/backend"
 	"github.com/sidecall/sidecall/internal/backend/mcptool"
-	"github.com/sidecall/sidecall/internal/backend/process"
 )
 
-const (
-	// stdinGrace is how long a server may take to end once its input is closed, termGrace after
-	// SIGTERM.
-	stdinGrace, termGrace = time.Second, time.Second
-	// lastWords is how long output is still read after the process has ended.
-	lastWords = 200 * time.Millisecond
-	// pipeBuffer is as much as a pipe holds.
-	pipeBuffer = 64 << 10
-	// noiseShown is how much is shown of what is no message.
-	noiseShown = 200
-)
+// noiseShown is how much is shown of what is no message.
+const noiseShown = 200
 
 var (
 	errEnded    = errors.New("the server has ended")
 	errTooLarge = fmt.Errorf("the answer of the server has more than %d bytes", MaxMessage)
 )
 
-// server is a running process.
+// Link is the way to a server, for as long as it lasts: a process, or a session over HTTP. What the
+// server says goes to the listener that the link was made for.
+type Link interface {
+	// Send sends a message, once those before it have left. right, if not nil, is asked for right
+	// before the first byte. sent says that the message may have left whole.
+	Send(ctx context.Context, message []byte, right backend.Right) (sent bool, err error)
+	// Wait returns why the link has ended, when all that came has been heard.
+	Wait() error
+	// End asks for the end, and Ending is closed when it has been asked for, or has come.
+	End()
+	Ending() <-chan struct{}
+}
+
+var _ mcptool.Listener = (*server)(nil)
+
+// server is one life of the server.
 type server struct {
 	*Relay
+	Link
 
-	cmd   *exec.Cmd
-	in    *os.File
-	out   *os.File
-	lines *lines.Reader
-	// writing is held by the one who writes.
-	writing chan struct{}
-	ending  sync.Once
-	closing chan struct{}
-	// gone is closed when the process has been waited for; reason is then set.
-	gone   chan struct{}
-	reason error
-	// silent is closed when all that it has said was read.
+	// silent is closed when all that it has said was heard.
 	silent chan struct{}
 	// spoke: it has said something.
 	spoke atomic.Bool
@@ -72,155 +62,30 @@ type server struct {
 type passing struct {
 	method string
 	// heard, if not nil, is told the answer; nil when none will come.
-	heard func(*message)
+	heard func(*mcptool.Relayed)
 }
 
-// start starts the process, with the environment and the directory of its spec. What it writes to
-// its standard error goes where that of this process does.
-func (r *Relay) start() (*server, error) {
-	cmd, err := r.Server.Prepare()
-	if err != nil {
-		return nil, err
-	}
-	stdin, in, err := os.Pipe()
-	if err != nil {
-		return nil, err
-	}
-	out, stdout, err := os.Pipe()
-	if err != nil {
-		return nil, errors.Join(err, stdin.Close(), in.Close())
-	}
-	cmd.Stdin, cmd.Stdout, cmd.Stderr = stdin, stdout, os.Stderr
-	err = process.Start(cmd)
-	_, _ = stdin.Close(), stdout.Close() // the process has its own
-	if err != nil {
-		return nil, errors.Join(err, in.Close(), out.Close())
-	}
-	s := &server{
-		Relay: r, cmd: cmd, in: in, out: out, lines: lines.New(out, MaxMessage, pipeBuffer),
-		writing: make(chan struct{}, 1), closing: make(chan struct{}), gone: make(chan struct{}), silent: make(chan struct{}),
+// open begins a life of the server.
+func (r *Relay) open() (s *server, err error) {
+	s = &server{
+		Relay: r, silent: make(chan struct{}),
 		waits: map[string]chan<- mcptool.Relayed{}, passed: map[string]passing{}, asks: map[string]bool{}, beats: map[string]func(){},
 	}
-	go s.reap()
-	return s, nil
-}
-
-// end asks the process to end, as MCP does: its input is closed.
-func (s *server) end() {
-	s.ending.Do(func() {
-		close(s.closing)
-		_ = s.in.Close() // which is all that is wanted
-	})
+	s.Link, err = r.Open(s)
+	return s, err
 }
 
 func (s *server) ended() bool {
 	select {
-	case <-s.gone:
-		return true
-	case <-s.closing:
+	case <-s.Ending():
 		return true
 	default:
 		return false
 	}
 }
 
-// reap waits for the process, ends it when it is asked to, and ends what it leaves behind.
-func (s *server) reap() {
-	exited := make(chan error, 1)
-	go func() { exited <- s.cmd.Wait() }()
-	within := func(d time.Duration) (ended bool) {
-		timer := time.NewTimer(d)
-		defer timer.Stop()
-		select {
-		case s.reason = <-exited:
-			return true
-		case <-timer.C:
-			return false
-		}
-	}
-	select {
-	case s.reason = <-exited:
-	case <-s.closing:
-		if !within(stdinGrace) {
-			process.Terminate(s.cmd)
-			if !within(termGrace) {
-				process.Kill(s.cmd)
-				s.reason = <-exited
-			}
-		}
-	}
-	process.Kill(s.cmd)
-	process.End(s.cmd)
-	if s.reason == nil {
-		s.reason = errors.New("exit status 0")
-	}
-	s.reason = fmt.Errorf("the server process ended (%w)", s.reason)
-	_ = s.out.SetReadDeadline(time.Now().Add(lastWords)) // whoever left the group may hold it open
-	close(s.gone)
-	s.end()
-}
-
-// read reads what the server says, until it has ended.
-func (s *server) read() {
-	defer close(s.silent)
-	for {
-		ln, err := s.lines.Next()
-		if err != nil {
-			_ = s.out.Close() // it has been read
-			s.end()           // who has closed its output will not be heard any more
-			return
-		}
-		if ln.Giant {
-			s.giant(ln)
-			continue
-		}
-		text := bytes.TrimSpace(bytes.TrimPrefix(ln.Text, []byte("\ufeff")))
-		if len(text) == 0 {
-			continue
-		}
-		for _, one := range unbatch(text) {
-			s.hear(one)
-		}
-	}
-}
-
 // tell sends what waits for nothing. That the server does not take it any more its end says.
-func (s *server) tell(text []byte) { _, _ = s.send(context.Background(), text, nil) }
-
-// errWithheld is that the right to send was gone.
-var errWithheld = errors.New("the right to send the call is gone")
-
-// send writes a message. held, if not nil, is asked for the right to right before the first byte.
-// sent says that the message may have left whole: without its end it is no JSON.
-func (s *server) send(ctx context.Context, text []byte, held func() bool) (sent bool, err error) {
-	select {
-	case s.writing <- struct{}{}:
-	case <-ctx.Done():
-		return false, ctx.Err()
-	case <-s.closing:
-		return false, errEnded
-	}
-	defer func() { <-s.writing }()
-	_ = s.in.SetWriteDeadline(time.Time{})
-	expired := make(chan struct{})
-	stop := context.AfterFunc(ctx, func() {
-		_ = s.in.SetWriteDeadline(time.Unix(1, 0))
-		close(expired)
-	})
-	defer func() {
-		if !stop() {
-			<-expired // or it would hit the next one
-		}
-	}()
-	if held != nil && !held() {
-		return false, errWithheld
-	}
-	n, err := s.in.Write(append(slices.Clip(text), '\n'))
-	if err != nil && n > 0 {
-		s.end() // nothing can follow a part of a message
-	}
-	return n >= len(text), err
-}
+func (s *server) tell(text []byte) { _, _ = s.Send(context.Background(), text, nil) }
 
 // await has the answer to a request of the relay come to a channel; forget takes that back.
 func (s *server) await(id string) (answer <-chan mcptool.Relayed, forget func()) {
@@ -244,7 +109,7 @@ func (s *server) ask(ctx context.Context, method string, params any) (json.RawMe
 func (s *server) exchange(ctx context.Context, id string, text []byte) (json.RawMessage, error) {
 	answer, forget := s.await(id)
 	defer forget()
-	if _, err := s.send(ctx, text, nil); err != nil {
+	if _, err := s.Send(ctx, text, nil); err != nil {
 		return nil, err
 	}
 	select {
@@ -252,6 +117,8 @@ func (s *server) exchange(ctx context.Context, id string, text []byte) (json.Raw
 		switch {
 		case a.Error != nil:
 			return nil, a.Error
+		case !a.Said():
+			return nil, errors.New(a.Why(ctx))
 		case a.Result == nil:
 			return nil, errTooLarge
 		}
@@ -270,7 +137,7 @@ func (s *server) greeted() {
 	s.hello.initialize = s.greeting
 }
 
-// greet tells a process that was started again how the client has begun. Its answer is nobody's.
+// greet tells the next life of a server how the client has begun. Its answer is the relay's.
 func (s *server) greet(ctx context.Context, hello opening) error {
 	ctx, cancel := context.WithTimeout(ctx, handshake)
 	defer cancel()
@@ -279,11 +146,13 @@ func (s *server) greet(ctx context.Context, hello opening) error {
 		return err
 	}
 	id := s.newID()
-	if _, err := s.exchange(ctx, id, asks.set("id", marshal(id)).text()); err != nil {
+	says, err := s.exchange(ctx, id, asks.set("id", marshal(id)).text())
+	if err != nil {
 		return err
 	}
+	s.tools.declared(says)
 	if hello.initialized != nil {
-		_, err = s.send(ctx, hello.initialized, nil)
+		_, err = s.Send(ctx, hello.initialized, nil)
 	}
 	return err
 }

@@ -19,10 +19,11 @@ import (
 
 	"github.com/sidecall/sidecall/internal/app"
 	"github.com/sidecall/sidecall/internal/backend"
+	"github.com/sidecall/sidecall/internal/backend/mcptool"
 	"github.com/sidecall/sidecall/internal/backend/process"
 	"github.com/sidecall/sidecall/internal/config"
+	"github.com/sidecall/sidecall/internal/observed"
 	"github.com/sidecall/sidecall/internal/wrap"
-	"github.com/sidecall/sidecall/internal/wrap/observed"
 )
 
 const (
@@ -38,7 +39,7 @@ func TestMain(m *testing.M) {
 		sdkServer()
 		return
 	default:
-		(&stub{kind: kind}).serve()
+		(&stub{kind: kind, ledger: os.Getenv(ledgerEnv), say: sayOut, exit: os.Exit}).serve()
 		return
 	}
 	os.Exit(m.Run())
@@ -46,7 +47,9 @@ func TestMain(m *testing.M) {
 
 // stub is an MCP server, written without any library so that what it says is known to the byte.
 type stub struct {
-	kind string
+	kind, ledger string
+	say          func(line string)
+	exit         func(code int)
 	// held are the ids of calls that wait for stub/go.
 	held []json.RawMessage
 	// asker is the call that has asked the client.
@@ -75,6 +78,9 @@ const (
 	stubTools2 = `[{"name":"params","inputSchema":{"type":"object"}},{"name":"dotted.name","inputSchema":{"type":"object"}},` +
 		`{"name":"odd","inputSchema":{"type":"object","properties":{"a":{"$ref":"https://example.com/nowhere.json"}}}},` +
 		`{"name":"blocks","inputSchema":{"type":"object"},"outputSchema":{"type":"object"}}]`
+	stubHeaders = `[{"name":"look","inputSchema":{"type":"object"},"annotations":{"readOnlyHint":true}},{"name":"tagged","inputSchema":{"type":"object","properties":{` +
+		`"region":{"type":"string","x-mcp-header":"Region"},"n":{"type":"integer","x-mcp-header":"N"},"on":{"type":"boolean","x-mcp-header":"On"},"none":{"type":"string","x-mcp-header":"None"},` +
+		`"at":{"type":"object","properties":{"zone":{"type":"string","x-mcp-header":"Zone"}}},"other":{"type":"string"}}}}]`
 	chargeResult = `{"content":[ {"type":"text","text":"charged \u00e9"} ],  "z":{"b":1.0,"a":12345678901234567890}}`
 	failResult   = `{"isError":true,"content":[{"type":"text","text":"the card is stolen"}]}`
 	refusal      = `{"code":-32050,"message":"not today","data":{"why":"closed"}}`
@@ -99,7 +105,7 @@ func (s *stub) serve() {
 	}
 }
 
-func (s *stub) say(line string) { _, _ = os.Stdout.WriteString(line + "\n") }
+func sayOut(line string) { _, _ = os.Stdout.WriteString(line + "\n") }
 
 func (s *stub) answer(id json.RawMessage, result string) {
 	s.say(`{"jsonrpc":"2.0", "result":` + result + `, "id":` + string(id) + `}`)
@@ -108,17 +114,24 @@ func (s *stub) answer(id json.RawMessage, result string) {
 func (s *stub) hear(line string, m stubMessage) {
 	switch m.Method {
 	case "initialize":
-		enter("initialize")
-		fmt.Println("this is no message")
-		s.answer(m.ID, `{"protocolVersion":"2025-11-25","capabilities":{"tools":{}},"serverInfo":{"name":"stub","version":"1"}}`)
+		s.enter("initialize")
+		s.say("this is no message")
+		can := ``
+		if s.kind == "keyed" {
+			can = `,"experimental":{"dev.sidecall/idempotency":{"version":1}}`
+		}
+		s.answer(m.ID, `{"protocolVersion":"2025-11-25","capabilities":{"tools":{}`+can+`},"serverInfo":{"name":"stub","version":"1"}}`)
 	case "notifications/initialized":
-		enter("initialized")
+		s.enter("initialized")
 	case "notifications/cancelled":
-		enter("cancelled")
+		s.enter("cancelled")
 	case "tools/list":
 		tools, next := stubTools+`{"name":"last","inputSchema":{"type":"object"}}]`, `,"nextCursor":"2"`
 		if m.Params.Cursor == "2" {
 			tools, next = stubTools2, ``
+		}
+		if s.kind == "headers" {
+			tools, next = stubHeaders, ``
 		}
 		if s.kind == "reader" {
 			tools, next = `[{"name":"read_output","inputSchema":{"type":"object"}},{"name":"long","inputSchema":{"type":"object"}}]`, ``
@@ -129,9 +142,9 @@ func (s *stub) hear(line string, m stubMessage) {
 	case "stub/line", "tasks/get", "tasks/result", "tasks/update", "tasks/cancel": // what exactly has arrived
 		s.answer(m.ID, `{"line":"`+base64.StdEncoding.EncodeToString([]byte(line))+`"}`)
 	case "stub/mute":
-		enter("mute")
+		s.enter("mute")
 	case "stub/exit":
-		os.Exit(3)
+		s.exit(3)
 	case "stub/go":
 		for _, id := range s.held {
 			s.answer(id, `{"content":[{"type":"text","text":"at last"}]}`)
@@ -145,19 +158,27 @@ func (s *stub) hear(line string, m stubMessage) {
 }
 
 func (s *stub) call(line string, m stubMessage) {
-	enter(m.Params.Name)
+	s.enter(m.Params.Name)
 	if token, ok := m.Params.Meta["progressToken"]; ok {
 		text, _ := json.Marshal(token)
 		s.say(`{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":` + string(text) + `,"progress":1}}`)
 	}
 	switch m.Params.Name {
-	case "charge", "dotted.name", "odd":
+	case "charge", "dotted.name", "odd", "tagged":
 		s.answer(m.ID, chargeResult)
 	case "wait", "look":
 		s.held = append(s.held, m.ID)
 		s.say(`{"jsonrpc":"2.0","method":"stub/held"}`)
 	case "die":
-		os.Exit(2)
+		if s.kind == "keyed" { // the first time, before its answer
+			key, _ := m.Params.Meta["dev.sidecall/idempotencyKey"].(string)
+			s.enter("key " + key)
+			if text, _ := os.ReadFile(s.ledger); strings.Count(string(text), "die\n") > 1 {
+				s.answer(m.ID, chargeResult)
+				return
+			}
+		}
+		s.exit(2)
 	case "ask":
 		s.asker = m.ID
 		s.say(`{"jsonrpc":"2.0","id":"q1","method":"sampling/createMessage","params":{"x":  1}}`)
@@ -193,8 +214,10 @@ func (s *stub) call(line string, m stubMessage) {
 }
 
 // enter writes what is done into the ledger.
-func enter(what string) {
-	f, err := os.OpenFile(os.Getenv(ledgerEnv), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
+func enter(what string) { (&stub{ledger: os.Getenv(ledgerEnv)}).enter(what) }
+
+func (s *stub) enter(what string) {
+	f, err := os.OpenFile(s.ledger, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
 	if err != nil {
 		panic(err)
 	}
@@ -213,6 +236,7 @@ type world struct {
 	missed []string // what was heard and not awaited yet
 	ledger string
 	log    *logged
+	site   *site // nil where the server is a process
 	served chan error
 	end    func() // what a signal does
 }
@@ -240,7 +264,7 @@ store: {memory: {}}
 defaults: {max_output_chars: 500, retry: {max_attempts: 3, base: 1ms, max: 2ms}}
 default_profile: wrap
 profiles: {wrap: {loop_guard: {off: true}}}
-backends: {server: {mcp: {command: [sh], trust_annotations: true}, trust: trusted}}
+backends: {server: {mcp: {command: [sh], trust_annotations: true}, trust: trusted, effects: {die: EFFECTS}}}
 `
 
 // start begins a session, as far as the handshake where greeted.
@@ -257,11 +281,21 @@ func startObserved(t *testing.T, kind string, greeted bool, observe *observed.Lo
 	fromRelay, out := io.Pipe()
 	w.in = toRelay
 	log := slog.NewTextHandler(w.log, &slog.HandlerOptions{Level: slog.LevelInfo})
+	spec := process.Spec{Argv: []string{os.Args[0]}, Env: append(os.Environ(), stubEnv+"="+kind, ledgerEnv+"="+w.ledger)}
+	open := func(l mcptool.Listener) (wrap.Link, error) { return mcptool.StartProcess(spec, wrap.MaxMessage, l) }
+	if strings.HasPrefix(t.Name(), "TestOverHTTP") {
+		w.site = newSite(t, kind, w.ledger)
+		open = w.site.open(slog.New(log))
+	}
 	relay := wrap.New(wrap.Options{
 		Name: "server", Tenant: "wrap", In: in, Out: out, Log: slog.New(log), Observe: observe, Shown: 500,
-		Server: process.Spec{Argv: []string{os.Args[0]}, Env: append(os.Environ(), stubEnv+"="+kind, ledgerEnv+"="+w.ledger)},
+		Open: open,
 	})
-	cfg, err := config.Parse("test", []byte(settings), config.System())
+	effects := "non_idempotent"
+	if strings.HasPrefix(t.Name(), "TestAKeyedTool") {
+		effects = "keyed"
+	}
+	cfg, err := config.Parse("test", []byte(strings.Replace(settings, "EFFECTS", effects, 1)), config.System())
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -28,10 +28,12 @@ var errDown = errors.New("the server is not running")
 // tools are those of the server, as far as they are known.
 type tools struct {
 	mu sync.Mutex
-	// byName has every one that was listed last: whether its results have a schema.
-	byName map[string]bool
+	// byName has every one that was listed last.
+	byName map[string]backend.Discovered
 	// ownReadOutput: the server has a tool of that name itself.
 	ownReadOutput bool
+	// keyed: the server says that it honours the key of a call.
+	keyed bool
 	// wished and done count what was asked for, and what has been listed of it.
 	wished, done int
 	changed      chan struct{} // closed when done is another
@@ -40,7 +42,7 @@ type tools struct {
 }
 
 func (t *tools) init() {
-	t.byName, t.changed = map[string]bool{}, make(chan struct{})
+	t.byName, t.changed = map[string]backend.Discovered{}, make(chan struct{})
 	t.failed, t.wake = make(chan error, 1), make(chan struct{}, 1)
 }
 
@@ -107,7 +109,15 @@ func (t *tools) known(ctx context.Context, name string) {
 func (t *tools) hasSchema(name string) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	return t.byName[name]
+	return t.byName[name].OutputSchema != nil
+}
+
+// Schema implements mcptool.Listener.
+func (s *server) Schema(ctx context.Context, name string) json.RawMessage {
+	s.tools.known(ctx, name)
+	s.tools.mu.Lock()
+	defer s.tools.mu.Unlock()
+	return s.tools.byName[name].InputSchema
 }
 
 // readOutputIsTheirs reports that the server has a read_output itself.
@@ -117,14 +127,28 @@ func (t *tools) readOutputIsTheirs() bool {
 	return t.ownReadOutput
 }
 
+// declared takes what a server says it can.
+func (t *tools) declared(result []byte) {
+	keyed := mcptool.Keyed(result)
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.keyed = keyed
+}
+
+func (t *tools) isKeyed() bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.keyed
+}
+
 // listed takes a list, and says that it was read.
 func (t *tools) listed(upTo int, found []backend.Discovered) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if found != nil {
-		t.byName = make(map[string]bool, len(found))
+		t.byName = make(map[string]backend.Discovered, len(found))
 		for _, d := range found {
-			t.byName[d.Name] = d.OutputSchema != nil
+			t.byName[d.Name] = d
 		}
 		_, t.ownReadOutput = t.byName[output.ToolName]
 	}
@@ -184,7 +208,7 @@ func (r *Relay) list(ctx context.Context) ([]backend.Discovered, error) {
 	r.mu.Lock()
 	meta := r.hello.meta
 	r.mu.Unlock()
-	listing := mcptool.NewListing(r.Log)
+	listing := mcptool.NewListing(r.Log, r.tools.isKeyed())
 	cursor := ""
 	for range maxPages {
 		params := map[string]any{}

@@ -5,11 +5,11 @@
 // a sidecar inside of this process, and from there, as a call of the backend that Relay is, to
 // the same server. And the answer to tools/list has read_output more.
 //
-//	client ──stdin──▶ Relay.fromClient ──▶ server ──▶ process
+//	client ──stdin──▶ Relay.fromClient ──▶ server ──▶ Link (process, or mcptool.Remote)
 //	                     │  tools/call        ▲
 //	                     ▼                    │ Invoke
 //	                  sidecar (app.Inner) ────┘
-//	client ◀─stdout── Relay ◀── server.read ◀── process
+//	client ◀─stdout── Relay ◀── server.Hear ◀── Link
 //
 // For that the relay knows the tools, which it lists by itself: after the client's handshake,
 // and when they have changed. What it asks has ids that no client can have.
@@ -74,7 +74,7 @@ func (r *Relay) keep(ctx context.Context) error {
 			fails = 0
 		}
 		wait := min(restartBase<<min(fails, 10), restartMax)
-		r.Log.Warn("the server has ended; it is started again", "error", why, "in", wait)
+		r.Log.Warn("the server has ended; it is begun again", "error", why, "in", wait)
 		r.tools.down(why)
 		again := time.NewTimer(wait)
 		select {
@@ -86,19 +86,14 @@ func (r *Relay) keep(ctx context.Context) error {
 	}
 }
 
-// run runs the server once. spoke says that it has said something, why that it has ended.
+// run is one life of the server: from its handshake, where it is not the first, to its end. spoke
+// says that it has said something, why that it has ended.
 func (r *Relay) run(ctx context.Context) (spoke bool, why error) {
-	s, err := r.start()
+	s, err := r.open()
 	if err != nil {
 		return false, err
 	}
-	why = r.live(ctx, s)
-	return s.spoke.Load(), why
-}
-
-// live is the life of one process: from its handshake, where it is not the first, to its end.
-func (r *Relay) live(ctx context.Context, s *server) error {
-	defer context.AfterFunc(ctx, s.end)()
+	defer context.AfterFunc(ctx, s.End)()
 	r.mu.Lock()
 	hello := r.hello
 	r.mu.Unlock()
@@ -108,18 +103,18 @@ func (r *Relay) live(ctx context.Context, s *server) error {
 		go func() {
 			if err := s.greet(ctx, hello); err != nil {
 				r.Log.Warn("the server does not take its handshake again", "error", err)
-				s.end()
+				s.End()
 				return
 			}
 			r.turn(s)
 			r.tools.wish()
 		}()
 	}
-	s.read()
-	<-s.gone
+	why = s.Wait()
+	close(s.silent)
 	r.turn(nil)
 	r.abandon(s)
-	return s.reason
+	return s.spoke.Load(), why
 }
 
 // Close implements backend.Backend: the process is Serve's.

@@ -4,6 +4,8 @@ import (
 	"encoding/base64"
 	"encoding/json"
 	"fmt"
+	"os"
+	"regexp"
 	"strconv"
 	"strings"
 	"testing"
@@ -347,8 +349,8 @@ func TestBlocksOfARecordedResult(t *testing.T) {
 	t.Parallel()
 	w := start(t, "plain", true)
 	w.call("1", "blocks", "a")
-	has(t, w.call("2", "blocks", "a"), `"text":"a\nb`, `{"data":"aGk=","mimeType":"image/png","type":"image"}`,
-		`{"resource":{"mimeType":"text/plain","text":"t","uri":"file:///x"},"type":"resource"}`, `"structuredContent":{"a":1}`)
+	has(t, w.call("2", "blocks", "a"), `"text":"a\nb`, `{"type":"image","mimeType":"image/png","data":"aGk="}`,
+		`{"type":"resource","resource":{"uri":"file:///x","mimeType":"text/plain","text":"t"}}`, `"structuredContent":{"a":1}`)
 	if w.entries("blocks") != 1 {
 		t.Error("it was made twice")
 	}
@@ -386,5 +388,26 @@ func TestAServerThatIsNone(t *testing.T) {
 	w.say(`{"jsonrpc":"2.0","method":"stub/exit"}`)
 	if err := <-w.served; err == nil || !strings.Contains(err.Error(), "exit status 3") {
 		t.Error(err)
+	}
+}
+
+// A call of a keyed tool, of a server that says that it honours the key, is sent again with the same one
+// when its answer was lost. The key is of no use to a server that does not say so.
+func TestAKeyedTool(t *testing.T) {
+	t.Parallel()
+	w := start(t, "keyed", true)
+	has(t, w.call("1", "die", "d"), "charged")
+	ledger, err := os.ReadFile(w.ledger)
+	if err != nil {
+		t.Fatal(err)
+	}
+	keys := regexp.MustCompile(`key (.+)`).FindAllStringSubmatch(string(ledger), -1)
+	if len(keys) != 2 || keys[0][1] != keys[1][1] {
+		t.Errorf("%s", ledger)
+	}
+	other := start(t, "plain", true)
+	has(t, other.call("1", "die", "d"), "OUTCOME_UNKNOWN")
+	if other.entries("die") != 1 {
+		t.Error("it was made twice")
 	}
 }

@@ -11,6 +11,7 @@ import (
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 	"google.golang.org/grpc/metadata"
 
+	"github.com/sidecall/sidecall/internal/mcpresult"
 	sidecallv1 "github.com/sidecall/sidecall/proto/sidecall/v1"
 )
 
@@ -59,7 +60,7 @@ func (f *face) call(ctx context.Context, req *sdk.CallToolRequest) (*sdk.CallToo
 	case res.GetHold() != nil && mayAsk(req.Session, again):
 		return waiting(res, req.Params, in, at), nil
 	}
-	return rendered(res), nil
+	return mcpresult.Of(res), nil
 }
 
 // made makes a call, which is a task where its client takes one and it is long.

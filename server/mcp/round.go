@@ -13,6 +13,7 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
+	"github.com/sidecall/sidecall/internal/mcpresult"
 	"github.com/sidecall/sidecall/internal/schema"
 	sidecallv1 "github.com/sidecall/sidecall/proto/sidecall/v1"
 )
@@ -157,7 +158,7 @@ func (f *face) asked(ctx context.Context, res *sidecallv1.ExecuteToolResponse, o
 			if err == nil && next.GetState() == sidecallv1.ExecutionState_EXECUTION_STATE_DONE && next.GetResult() != nil {
 				if res = next.GetResult(); res.GetInputRequiredJson() == "" {
 					res.Replayed = true
-					return rendered(res), nil
+					return mcpresult.Of(res), nil
 				}
 				res.Replayed = true
 				continue

@@ -11,6 +11,7 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
+	"github.com/sidecall/sidecall/internal/mcpresult"
 	sidecallv1 "github.com/sidecall/sidecall/proto/sidecall/v1"
 )
 
@@ -139,7 +140,7 @@ func (f *face) asWished(ctx context.Context, req *sdk.CallToolRequest, of named,
 	if known, err := f.execution(ctx, of); err == nil {
 		return nil, handleOf(of, known).as(known), nil
 	}
-	data, _ := json.Marshal(fieldsOf(res.GetError())) // of texts alone
+	data, _ := json.Marshal(mcpresult.FieldsOf(res.GetError())) // of texts alone
 	return res, nil, &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: "there is no task: " + res.GetError().GetConstraint(), Data: data}
 }
 
@@ -158,7 +159,7 @@ func (f *face) taskEnd(ctx context.Context, session *sdk.ServerSession, params *
 		case t.Error != nil:
 			return nil, t.Error
 		default:
-			res := rendered(known.GetResult())
+			res := mcpresult.Of(known.GetResult())
 			res.Meta[metaRelated] = map[string]any{"taskId": params.TaskID}
 			return res, nil
 		}

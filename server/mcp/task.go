@@ -19,6 +19,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/sidecall/sidecall/internal/identity"
+	"github.com/sidecall/sidecall/internal/mcpresult"
 	sidecallv1 "github.com/sidecall/sidecall/proto/sidecall/v1"
 )
 
@@ -130,7 +131,7 @@ func (h handle) as(known *sidecallv1.Execution) *taskResult {
 	case res.GetError().GetCode() == "CANCELLED":
 		t.Status, t.StatusMessage = "cancelled", res.GetError().GetConstraint()
 	default:
-		t.Status, t.Result = "completed", rendered(res)
+		t.Status, t.Result = "completed", mcpresult.Of(res)
 	}
 	return t
 }

@@ -5,6 +5,7 @@ package e2e
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -54,9 +55,18 @@ func (l *logFile) String() string {
 // startClient runs a command as the server of a client that speaks a revision of the protocol.
 func startClient(t *testing.T, version string, env []string, command ...string) *wrapClient {
 	t.Helper()
-	c := &wrapClient{t: t, log: &logFile{}, notes: make(chan string, 1000)}
-	c.cmd = exec.Command(command[0], command[1:]...)
-	c.cmd.Env, c.cmd.Stderr = append(os.Environ(), env...), c.log
+	log := &logFile{}
+	cmd := exec.Command(command[0], command[1:]...)
+	cmd.Env, cmd.Stderr = append(os.Environ(), env...), log
+	c := connectClient(t, version, &mcp.CommandTransport{Command: cmd, TerminateDuration: 10 * time.Second}, log)
+	c.cmd = cmd
+	return c
+}
+
+// connectClient is a client on a transport, whose log is shown where that fails.
+func connectClient(t *testing.T, version string, transport mcp.Transport, log *logFile) *wrapClient {
+	t.Helper()
+	c := &wrapClient{t: t, log: log, notes: make(chan string, 1000)}
 	client := mcp.NewClient(&mcp.Implementation{Name: "e2e", Version: "1"}, &mcp.ClientOptions{
 		ProgressNotificationHandler: func(_ context.Context, req *mcp.ProgressNotificationClientRequest) {
 			c.notes <- "progress " + asText(t, req.Params.Progress)
@@ -64,15 +74,15 @@ func startClient(t *testing.T, version string, env []string, command ...string) 
 	})
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
-	session, err := client.Connect(ctx, &mcp.CommandTransport{Command: c.cmd, TerminateDuration: 10 * time.Second}, &mcp.ClientSessionOptions{ProtocolVersion: version})
+	session, err := client.Connect(ctx, transport, &mcp.ClientSessionOptions{ProtocolVersion: version})
 	if err != nil {
-		t.Fatalf("%v: %v\n%s", command, err, c.log)
+		t.Fatalf("%v\n%s", err, c.log)
 	}
 	c.ClientSession = session
 	t.Cleanup(func() {
 		_ = session.Close() // it may have been killed
 		if t.Failed() {
-			t.Logf("%v:\n%s", command, c.log)
+			t.Logf("%s", c.log)
 		}
 	})
 	return c
@@ -222,6 +232,36 @@ func TestWrapIsTheServer(t *testing.T) {
 	tools, err := wrapped.ListTools(ctx, nil)
 	if err != nil || tools.Tools[len(tools.Tools)-1].Name != "read_output" {
 		t.Errorf("read_output is not the last tool: %v, %v", tools, err)
+	}
+}
+
+// What a client finds out of a server behind a URL is what it finds out beside a wrapper, too, and goes
+// on when the server is another process.
+func TestWrapIsTheServerBehindAURL(t *testing.T) {
+	t.Parallel()
+	port := freePort(t)
+	server := startHTTPServer(t, port)
+	url := fmt.Sprintf("http://127.0.0.1:%d/mcp", port)
+	beside := connectClient(t, settledVersion, &mcp.StreamableClientTransport{Endpoint: url}, &logFile{}).everything()
+	wrapped := startClient(t, settledVersion, []string{"XDG_STATE_HOME=" + harness.ShortDir(t)},
+		harness.Binary(t), "wrap", "--log-level", "info", "--allow-private", "--url", url)
+	through := wrapped.everything()
+	for what, want := range beside {
+		if diff := cmp.Diff(want, through[what]); diff != "" {
+			t.Errorf("%s: beside -, through +\n%s", what, diff)
+		}
+		if strings.HasPrefix(want, "error: ") && !strings.Contains(what, "none") && !strings.Contains(what, "failing") {
+			t.Errorf("%s: %s", what, want)
+		}
+	}
+	first := wrapped.call("once", "echo", map[string]any{"message": "hello"})
+	server.kill()
+	startHTTPServer(t, port)
+	if again := wrapped.call("once", "echo", map[string]any{"message": "hello"}); again != first {
+		t.Errorf("sent again: %s, first %s", again, first)
+	}
+	if res, err := wrapped.try("other", "echo", map[string]any{"message": "there"}); err != nil || res.IsError {
+		t.Errorf("after a restart: %v, %v", asText(t, res), err)
 	}
 }
 

@@ -2,31 +2,37 @@ package mcptool
 
 import (
 	"bytes"
+	"cmp"
 	"errors"
 	"io"
 
 	"github.com/sidecall/sidecall/internal/backend/lines"
 )
 
-// events reads a stream of server-sent events and passes on to the SDK the ones
-// that it can use: events that are too large, or no messages, are left out, so
-// that they cannot end the session. With a capture, the answer to its request
-// goes there and ends the stream.
-//
-// The rules for parsing are those of the HTML standard, section 9.2.6.
-type events struct {
+// stream reads server-sent events. The rules for parsing are those of the HTML
+// standard, section 9.2.6.
+type stream struct {
 	body  io.ReadCloser
 	lines *lines.Reader
-	wire  *wire
+	limit int
 
+	event
+	// lastID is the id of the last event that had one, again the last word on when to ask for more.
+	lastID, again string
+	err           error // after the last event
+}
+
+// events reads a stream and passes on to the SDK the events that it can use: those
+// that are too large, or no messages, are left out, so that they cannot end the
+// session. With a capture, the answer to its request goes there and ends the stream.
+type events struct {
+	*stream
+
+	wire *wire
 	// cp is of the request that the stream answers; nil when it answers none.
 	cp *capture
 
-	event
-	// lastID is the id of the last event that had one.
-	lastID string
-	out    bytes.Buffer // what the SDK reads next
-	err    error        // then this
+	out bytes.Buffer // what the SDK reads next
 }
 
 // event is an event that is being read.
@@ -39,12 +45,17 @@ type event struct {
 	giant *lines.Line // the line that made the event too large
 }
 
+// newStream reads events of at most limit bytes.
+func newStream(body io.ReadCloser, limit int) *stream {
+	return &stream{body: body, lines: lines.New(body, limit, 4<<10), limit: limit}
+}
+
 func newEvents(body io.ReadCloser, w *wire, cp *capture) *events {
-	from := lines.New(body, w.limit, 4<<10)
+	e := &events{stream: newStream(body, w.limit), wire: w, cp: cp}
 	if cp != nil {
-		from.Room = cp.room
+		e.lines.Room = cp.room
 	}
-	return &events{body: body, lines: from, wire: w, cp: cp}
+	return e
 }
 
 // Read implements io.Reader.
@@ -53,7 +64,9 @@ func (e *events) Read(p []byte) (int, error) {
 		if e.err != nil {
 			return 0, e.err
 		}
-		e.next()
+		if ev, ok := e.next(); ok {
+			e.dispatch(ev)
+		}
 	}
 	return e.out.Read(p)
 }
@@ -71,72 +84,100 @@ func (e *events) Close() error {
 // nothing is read.
 func (e *events) answered() bool { return e.cp != nil && e.cp.settled() }
 
-// next reads one line.
-func (e *events) next() {
-	ln, err := e.lines.Next()
-	if err != nil {
-		if errors.Is(err, io.EOF) {
-			e.dispatch() // a last event without its empty line
+// next reads an event; false at the end of the stream.
+func (s *stream) next() (ev event, ok bool) {
+	for s.err == nil {
+		ln, err := s.lines.Next()
+		if err != nil {
+			s.err = err
+			if !errors.Is(err, io.EOF) {
+				break
+			}
+			return s.take(), true // a last event without its empty line
 		}
-		if e.err == nil {
-			e.err = err
+		if len(ln.Text) == 0 {
+			return s.take(), true
 		}
-		return
+		s.add(ln)
 	}
-	if len(ln.Text) == 0 {
-		e.dispatch()
-		return
-	}
+	return event{}, false
+}
+
+// take ends the event that is being read.
+func (s *stream) take() event {
+	ev := s.event
+	s.event = event{}
+	s.lastID, s.again = cmp.Or(ev.id, s.lastID), cmp.Or(ev.retry, s.again)
+	return ev
+}
+
+// add takes a line of an event.
+func (s *stream) add(ln lines.Line) {
 	field, value, _ := bytes.Cut(ln.Text, []byte{':'})
 	value = bytes.TrimPrefix(value, []byte{' '})
 	switch string(field) {
 	case "data":
-		e.addData(ln, value)
+		s.addData(ln, value)
 	case "id":
-		e.event.id = short(value)
+		s.event.id = short(value)
 	case "event":
-		e.name = short(value)
+		s.name = short(value)
 	case "retry":
-		e.retry = short(value)
+		s.retry = short(value)
 	}
 }
 
-func (e *events) addData(ln lines.Line, value []byte) {
-	e.size += ln.Size
-	if e.giant != nil {
+func (s *stream) addData(ln lines.Line, value []byte) {
+	s.size += ln.Size
+	if s.giant != nil {
 		return
 	}
-	if ln.Giant || e.size > int64(e.wire.limit) {
+	if ln.Giant || s.size > int64(s.limit) {
 		ln.Text = value
-		if e.data.Len() > 0 {
-			ln.Text = bytes.Clone(e.data.Bytes()[:min(e.data.Len(), lines.KeepOfGiant)])
+		if s.data.Len() > 0 {
+			ln.Text = bytes.Clone(s.data.Bytes()[:min(s.data.Len(), lines.KeepOfGiant)])
 		}
-		e.giant = &ln
-		e.data = bytes.Buffer{}
+		s.giant = &ln
+		s.data = bytes.Buffer{}
 		return
 	}
-	if e.data.Len() > 0 {
-		e.data.WriteByte('\n')
+	if s.data.Len() > 0 {
+		s.data.WriteByte('\n')
 	}
-	e.data.Write(value)
+	s.data.Write(value)
 }
+
+// message is the message in an event; nil where it has none that can be read.
+func (ev *event) message() []byte {
+	if ev.giant != nil || ev.data.Len() == 0 || ev.name != "" && ev.name != "message" {
+		return nil
+	}
+	return ev.data.Bytes()
+}
+
+// tooLarge is what is known of the message of an event that is too large.
+func (ev *event) tooLarge() lines.Line {
+	ln := *ev.giant
+	if ln.Size, ln.Giant = ev.size, true; ln.Tail == nil {
+		ln.Tail = lines.Last(ln.Text, lines.KeepOfGiant)
+	}
+	return ln
+}
+
+// onOneLine is a message without the ends of lines in it, whatever the server did.
+func onOneLine(message []byte) []byte { return bytes.ReplaceAll(message, []byte{'\n'}, []byte{' '}) }
 
 // short bounds the fields that should be short.
 func short(value []byte) string { return string(value[:min(len(value), 1<<10)]) }
 
-// dispatch ends an event and passes on what the SDK should see of it.
-func (e *events) dispatch() {
-	ev := e.event
-	e.event = event{}
-	if ev.id != "" {
-		e.lastID = ev.id
-	}
+// dispatch passes on what the SDK should see of an event.
+func (e *events) dispatch(ev event) {
 	var msg []byte
-	switch {
+	switch data := ev.message(); {
 	case ev.giant != nil:
 		msg = e.tooLarge(ev)
-	case ev.data.Len() > 0 && (ev.name == "" || ev.name == "message"):
-		msg = e.message(ev.data.Bytes())
+	case data != nil:
+		msg = e.message(data)
 	}
 	if e.answered() {
 		e.err = io.EOF
@@ -175,8 +216,7 @@ func (e *events) message(data []byte) []byte {
 	case nil:
 		return nil
 	case msg:
-		// On one line, whatever the server did.
-		return bytes.ReplaceAll(data, []byte{'\n'}, []byte{' '})
+		return onOneLine(data)
 	default:
 		return encode(passed)
 	}
@@ -184,11 +224,8 @@ func (e *events) message(data []byte) []byte {
 
 // tooLarge returns what the SDK gets for an event that is too large.
 func (e *events) tooLarge(ev event) []byte {
-	tail := ev.giant.Tail
-	if tail == nil {
-		tail = lines.Last(ev.giant.Text, lines.KeepOfGiant)
-	}
-	msg := e.wire.inbox.giant(ev.giant.Text, tail, ev.size)
+	ln := ev.tooLarge()
+	msg := e.wire.inbox.giant(ln.Text, ln.Tail, ln.Size)
 	if msg == nil {
 		e.wire.log.Warn("an event that is too large was dropped", "bytes", ev.size)
 		return nil

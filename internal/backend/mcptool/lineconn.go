@@ -5,7 +5,6 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"os"
 	"time"
 
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
@@ -13,13 +12,9 @@ import (
 	"github.com/sidecall/sidecall/internal/backend/lines"
 )
 
-const (
-	// writeTimeout bounds a write that has no deadline of its own (an answer
-	// to a request of the server).
-	writeTimeout = 10 * time.Second
-	// noiseShown is how much of the first line that is no message is logged.
-	noiseShown = 200
-)
+// writeTimeout bounds a write that has no deadline of its own (an answer
+// to a request of the server).
+const writeTimeout = 10 * time.Second
 
 // Read implements mcp.Connection. It returns io.EOF at the end of the process,
 // however it ended; reason knows more.
@@ -90,7 +85,12 @@ func (c *pipeConn) Write(ctx context.Context, msg jsonrpc.Message) error {
 			c.inbox.await(req.ID, cp)
 		}
 	}
-	n, err := c.write(ctx, data, cp)
+	if _, ok := ctx.Deadline(); !ok {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, writeTimeout)
+		defer cancel()
+	}
+	n, err := c.write(ctx, data, func() bool { return cp == nil || cp.mayLeave() })
 	if err == nil {
 		return nil
 	}
@@ -102,46 +102,4 @@ func (c *pipeConn) Write(ctx context.Context, msg jsonrpc.Message) error {
 		_ = c.Close() // never fails
 	}
 	return fmt.Errorf("writing to the server: %w", err)
-}
-
-// write writes a line. cp is that of a call, whose right to send is asked when its
-// turn has come.
-func (c *pipeConn) write(ctx context.Context, data []byte, cp *capture) (int, error) {
-	select {
-	case c.writing <- struct{}{}:
-	case <-ctx.Done():
-		return 0, ctx.Err()
-	case <-c.closing:
-		return 0, os.ErrClosed
-	}
-	defer func() { <-c.writing }()
-	if err := ctx.Err(); err != nil {
-		return 0, err
-	}
-	// A pipe takes 64 KiB at once; what is larger waits for the server to read,
-	// as long as the call may. Where files have no deadlines the restart of a
-	// server that hangs ends it.
-	var deadline time.Time
-	if _, ok := ctx.Deadline(); !ok {
-		deadline = time.Now().Add(writeTimeout)
-	}
-	_ = c.in.SetWriteDeadline(deadline)
-	expired := make(chan struct{})
-	stop := context.AfterFunc(ctx, func() {
-		_ = c.in.SetWriteDeadline(time.Unix(1, 0))
-		close(expired)
-	})
-	defer func() {
-		if !stop() {
-			<-expired // or it would hit the next write
-		}
-	}()
-	if cp != nil && !cp.mayLeave() {
-		return 0, errWithheld
-	}
-	n, err := c.in.Write(data)
-	if err != nil && ctx.Err() != nil {
-		err = ctx.Err()
-	}
-	return n, err
 }

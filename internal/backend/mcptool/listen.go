@@ -20,16 +20,23 @@ const (
 // flight, after a few ends of a stream that servers and proxies end as they like.
 func (w *wire) listen(req *http.Request) *http.Response {
 	stream, to := io.Pipe()
-	w.background(func() { _ = to.CloseWithError(w.relay(req, to)) }) // never fails
+	w.background(func() {
+		_ = to.CloseWithError(w.relay(req, func(body io.ReadCloser) (heard bool, last string) { // never fails
+			from := newEvents(body, w, nil)
+			n, _ := io.Copy(to, from) // however it ended
+			return n > 0, from.lastID
+		}))
+	})
 	resp := synthetic(req, http.StatusOK, "text/event-stream", nil)
 	resp.ContentLength = -1
 	resp.Body = stream
 	return resp
 }
 
-// relay passes on the stream of notifications until the context of its request ends,
-// which is the session's. A server that offers no such stream is not asked again.
-func (w *wire) relay(req *http.Request, to io.Writer) error {
+// relay has the stream of notifications read until the context of its request ends,
+// which is the session's. A server that offers no such stream is not asked again. read
+// returns whether anything came, and the id of the last event.
+func (w *wire) relay(req *http.Request, read func(body io.ReadCloser) (heard bool, last string)) error {
 	ctx := req.Context()
 	last, ever := "", false // the id of the last event, and whether a stream has been open
 	for delay := listenBase; ctx.Err() == nil; delay = min(2*delay, listenMax) {
@@ -41,12 +48,12 @@ func (w *wire) relay(req *http.Request, to io.Writer) error {
 		switch {
 		case err != nil:
 		case success(resp.StatusCode) && mediaType(resp) == "text/event-stream":
-			stream := newEvents(resp.Body, w, nil)
-			if n, _ := io.Copy(to, stream); n > 0 { // however it ended
+			heard, upTo := read(resp.Body)
+			if heard {
 				delay = listenBase
 			}
-			_ = stream.Close() // the stream is given up
-			last, ever = cmp.Or(stream.lastID, last), true
+			_ = resp.Body.Close() // the stream is given up
+			last, ever = cmp.Or(upTo, last), true
 		case resp.StatusCode < 500:
 			discard(resp)
 			if ever && resp.StatusCode == http.StatusNotFound {

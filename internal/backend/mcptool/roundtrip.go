@@ -18,11 +18,7 @@ func (w *wire) RoundTrip(orig *http.Request) (*http.Response, error) {
 	req := orig.Clone(orig.Context())
 	// Without it neither Go's transport nor its client can send a body again.
 	req.GetBody = nil
-	for name, value := range w.headers {
-		if req.Header.Get(name) == "" {
-			req.Header.Set(name, value)
-		}
-	}
+	w.dress(req)
 	c := captureOf(req.Context())
 	if c != nil && c.name != "" {
 		req.Header.Set(nameHeader, headerText(c.name))
@@ -51,6 +47,15 @@ func (w *wire) RoundTrip(orig *http.Request) (*http.Response, error) {
 		return w.end(req), nil
 	default:
 		return w.base.RoundTrip(req)
+	}
+}
+
+// dress sets the headers of the config that a request has not.
+func (w *wire) dress(req *http.Request) {
+	for name, value := range w.headers {
+		if req.Header.Get(name) == "" {
+			req.Header.Set(name, value)
+		}
 	}
 }
 

@@ -90,8 +90,9 @@ func (s *session) reason() error {
 }
 
 // keyed reports that the server says that it honours the idempotency key of a call.
-func (s *session) keyed() bool {
-	said := s.client.InitializeResult()
+func (s *session) keyed() bool { return keyed(s.client.InitializeResult()) }
+
+func keyed(said *mcp.InitializeResult) bool {
 	if said == nil || said.Capabilities == nil {
 		return false
 	}

@@ -1,11 +1,9 @@
 package mcptool
 
 import (
-	"encoding/base64"
 	"encoding/json"
 	"log/slog"
 	"net/http"
-	"strings"
 	"time"
 
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
@@ -45,14 +43,6 @@ func (w *wire) client() *http.Client {
 		Transport:     w,
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}
-}
-
-// headerText is a text as a header of MCP has it: what is not plain in another form.
-func headerText(s string) string {
-	if strings.ContainsFunc(s, func(r rune) bool { return r <= ' ' || r > '~' }) || strings.HasPrefix(s, "=?") {
-		return "=?base64?" + base64.StdEncoding.EncodeToString([]byte(s)) + "?="
-	}
-	return s
 }
 
 // rpcError returns the JSON-RPC error that a body holds, or nil. Its id is often

@@ -1,14 +1,17 @@
-// Package observed has what a wrapper that only observes writes down of the calls that it lets
-// pass, and what Sidecall would have done of them.
+// Package observed has what is written down of calls that are only observed, by a wrapper or for a
+// profile, and what Sidecall would have done of them.
 package observed
 
 import (
 	"bufio"
+	"crypto/sha256"
+	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"io/fs"
+	"log/slog"
 	"os"
 	"sync"
 	"time"
@@ -41,6 +44,13 @@ type Call struct {
 	Shown int `json:"shown,omitempty"`
 	// Wrong is why it would not have been sent; nil when it would.
 	Wrong *Wrong `json:"wrong,omitempty"`
+	// Held: a person would have been asked first.
+	Held bool `json:"held,omitempty"`
+	// Most is how many calls a prompt may have; 0 is no limit.
+	Most int64 `json:"most,omitempty"`
+	// Untrusted: its result may not lead to a call that is Sensitive.
+	Untrusted bool `json:"untrusted,omitempty"`
+	Sensitive bool `json:"sensitive,omitempty"`
 }
 
 // How a call has ended.
@@ -58,31 +68,56 @@ type Wrong struct {
 	Constraint string `json:"constraint"`
 }
 
-// Log is a file to which several processes add lines.
-type Log struct {
-	mu   sync.Mutex
-	file *os.File
+// Digest is a hash of texts, of which nothing can be told but whether two are one.
+func Digest(parts ...[]byte) string {
+	sum := sha256.New()
+	for _, part := range parts {
+		sum.Write(part)
+		sum.Write([]byte{0})
+	}
+	return hex.EncodeToString(sum.Sum(nil)[:12])
 }
 
-// Open opens a file for what is observed, and makes it where there is none.
-func Open(path string) (*Log, error) {
-	file, err := os.OpenFile(path, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
-	if err != nil {
-		return nil, err
-	}
-	return &Log{file: file}, nil
+// Log is a file to which several processes add lines.
+type Log struct {
+	path string
+	log  *slog.Logger
+
+	mu     sync.Mutex
+	file   *os.File // nil while there is none
+	failed bool
 }
+
+// To returns what adds lines to a file, which it opens, or makes, for the first of them. That it cannot
+// is no matter of the calls: the log is told.
+func To(path string, log *slog.Logger) *Log { return &Log{path: path, log: log} }
 
 var errFull = errors.New("the file of what is observed is full: move it away")
 
 // Add writes a call down, in one line and one write, so that those of several processes stay apart.
-func (l *Log) Add(c Call) error {
+func (l *Log) Add(c Call) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	err := l.add(c)
+	if err != nil {
+		_ = l.close() // and opened again for the next one
+	}
+	if err != nil && !l.failed {
+		l.log.Warn("calls that are observed are not written down", "file", l.path, "error", err)
+	}
+	l.failed = err != nil
+}
+
+func (l *Log) add(c Call) (err error) {
 	line, err := json.Marshal(c)
 	if err != nil {
 		return err
 	}
-	l.mu.Lock()
-	defer l.mu.Unlock()
+	if l.file == nil {
+		if l.file, err = os.OpenFile(l.path, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600); err != nil {
+			return err
+		}
+	}
 	if info, err := l.file.Stat(); err == nil && info.Size() > mostBytes {
 		return errFull
 	}
@@ -90,8 +125,23 @@ func (l *Log) Add(c Call) error {
 	return err
 }
 
-// Close closes the file.
-func (l *Log) Close() error { return l.file.Close() }
+// Close closes the file; of nil there is none.
+func (l *Log) Close() error {
+	if l == nil {
+		return nil
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.close()
+}
+
+func (l *Log) close() error {
+	file := l.file
+	if l.file = nil; file == nil {
+		return nil
+	}
+	return file.Close()
+}
 
 // longestLine bounds a line that is read, in bytes.
 const longestLine = 1 << 20

@@ -2,6 +2,7 @@ package observed_test
 
 import (
 	"bytes"
+	"log/slog"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -10,7 +11,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/sidecall/sidecall/internal/wrap/observed"
+	"github.com/sidecall/sidecall/internal/observed"
 	"github.com/sidecall/sidecall/test/testkit/golden"
 )
 
@@ -45,6 +46,10 @@ func calls() (all []observed.Call) {
 	}
 	add(3*time.Hour, observed.Call{Tool: "read", ID: "r1", Same: "r", Effect: "read_only", Chars: 40_000, Shown: 32_000})
 	add(3*time.Hour, observed.Call{Tool: "read", ID: "r2", Same: "s", Effect: "read_only", Chars: 31_000, Shown: 32_000})
+	for i := range 3 {
+		add(4*time.Hour+time.Duration(i)*time.Minute, observed.Call{Tool: "wire", ID: "x" + strconv.Itoa(i), Same: "x" + strconv.Itoa(i), Conversation: "c2", Prompt: "p",
+			Held: i == 0, Most: 2, Untrusted: i == 1, Sensitive: true})
+	}
 	return all
 }
 
@@ -67,15 +72,10 @@ func TestAFileOfSeveral(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "observed")
 	var writing sync.WaitGroup
 	for range 4 {
-		log, err := observed.Open(path)
-		if err != nil {
-			t.Fatal(err)
-		}
+		log := observed.To(path, slog.New(slog.DiscardHandler))
 		writing.Go(func() {
 			for _, c := range calls() {
-				if err := log.Add(c); err != nil {
-					t.Error(err)
-				}
+				log.Add(c)
 			}
 			if err := log.Close(); err != nil {
 				t.Error(err)
@@ -97,10 +97,34 @@ func TestAFileOfSeveral(t *testing.T) {
 	if err != nil || broken != 1 || len(read) != 4*len(calls()) {
 		t.Errorf("%d calls, %d broken, %v", len(read), broken, err)
 	}
-	if late, _, _ := observed.Read(path, noon.Add(time.Hour)); len(late) != 4*10 {
+	if late, _, _ := observed.Read(path, noon.Add(time.Hour)); len(late) != 4*13 {
 		t.Errorf("%d calls since one o'clock", len(late))
 	}
 	if none, _, err := observed.Read(path+" of nobody", time.Time{}); err != nil || none != nil {
 		t.Errorf("%v, %v", none, err)
+	}
+}
+
+// A file that cannot be written is no matter of the calls: it is said once, and once more when it could
+// be written in between.
+func TestAFileThatCannotBeWritten(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "not yet", "observed")
+	var said bytes.Buffer
+	log := observed.To(path, slog.New(slog.NewTextHandler(&said, nil)))
+	log.Add(calls()[0])
+	log.Add(calls()[0])
+	if n := strings.Count(said.String(), "not written down"); n != 1 {
+		t.Errorf("said %d times: %s", n, said.String())
+	}
+	if err := os.Mkdir(filepath.Dir(path), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	log.Add(calls()[1])
+	if err := log.Close(); err != nil {
+		t.Error(err)
+	}
+	if read, _, err := observed.Read(path, time.Time{}); err != nil || len(read) != 1 {
+		t.Errorf("%d calls, %v", len(read), err)
 	}
 }

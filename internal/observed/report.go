@@ -38,6 +38,12 @@ type Report struct {
 	// have read of them, unless it had asked for the rest.
 	Cut    int `json:"cut"`
 	Tokens int `json:"tokens"`
+	// Held are calls of which a person would have been asked, Tainted those of sensitive tools behind
+	// what an untrusted tool returned.
+	Held    []Tally `json:"held,omitempty"`
+	Tainted []Tally `json:"tainted,omitempty"`
+	// Over are prompts with more calls than they may have.
+	Over []Over `json:"over,omitempty"`
 	// Lost are calls with an effect of which nobody knows whether they happened.
 	Lost []Repeated `json:"lost,omitempty"`
 }
@@ -62,6 +68,22 @@ type Loop struct {
 	At           time.Time `json:"at"`
 	// Refused is how many of its calls would not have been made.
 	Refused int `json:"refused"`
+}
+
+// Tally is how often a tool was called.
+type Tally struct {
+	Server string `json:"server"`
+	Tool   string `json:"tool"`
+	Times  int    `json:"times"`
+}
+
+// Over is a prompt that has made more calls than it may.
+type Over struct {
+	Server       string `json:"server"`
+	Conversation string `json:"conversation,omitempty"`
+	Prompt       string `json:"prompt,omitempty"`
+	Calls        int    `json:"calls"`
+	Most         int64  `json:"most"`
 }
 
 // WrongCalls are calls that would not have been sent for one reason.
@@ -104,7 +126,47 @@ func Of(calls []Call) Report {
 	r.repeated(calls)
 	r.wrong(calls)
 	r.loops(calls)
+	r.prompts(calls)
 	return r
+}
+
+// prompts finds what a prompt would have been kept from.
+func (r *Report) prompts(calls []Call) {
+	held, tainted := map[Tally]int{}, map[Tally]int{}
+	entered, over := map[Over]bool{}, map[Over]int{}
+	for _, c := range calls {
+		tool, of := Tally{Server: c.Server, Tool: c.Tool}, Over{Server: c.Server, Conversation: c.Conversation, Prompt: c.Prompt}
+		if c.Held {
+			held[tool]++
+		}
+		if c.Sensitive && entered[of] {
+			tainted[tool]++
+		}
+		entered[of] = entered[of] || c.Untrusted
+		if of.Most = c.Most; c.Most > 0 && c.Conversation+c.Prompt != "" { // else nobody knows what belongs together
+			over[of]++
+		}
+	}
+	r.Held, r.Tainted = tallies(held), tallies(tainted)
+	for of, n := range over {
+		if of.Calls = n; int64(n) > of.Most {
+			r.Over = append(r.Over, of)
+		}
+	}
+	slices.SortFunc(r.Over, func(a, b Over) int {
+		return cmp.Or(cmp.Compare(b.Calls, a.Calls), strings.Compare(a.Conversation, b.Conversation), strings.Compare(a.Prompt, b.Prompt), strings.Compare(a.Server, b.Server))
+	})
+}
+
+func tallies(of map[Tally]int) (all []Tally) {
+	for one, n := range of {
+		one.Times = n
+		all = append(all, one)
+	}
+	slices.SortFunc(all, func(a, b Tally) int {
+		return cmp.Or(cmp.Compare(b.Times, a.Times), strings.Compare(a.Server, b.Server), strings.Compare(a.Tool, b.Tool))
+	})
+	return all
 }
 
 // repeated finds calls that were made again. Lists are in the order of time, but for those of what

@@ -1,0 +1,175 @@
+package call
+
+import (
+	"bytes"
+	"context"
+	"crypto/rand"
+	"math"
+	"runtime/debug"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"github.com/sidecall/sidecall/internal/backend"
+	"github.com/sidecall/sidecall/internal/interpret"
+	"github.com/sidecall/sidecall/internal/observed"
+	"github.com/sidecall/sidecall/internal/schema"
+	"github.com/sidecall/sidecall/internal/tool"
+	"github.com/sidecall/sidecall/retry"
+)
+
+// A call of a profile that observes is made once, at once, on its backend: no store is asked, no
+// rule, no breaker. What they would have said is found out when it has ended. What a profile may
+// call at all holds as ever.
+
+// observes reports that the call is only looked at.
+func (c *call) observes() bool {
+	return c.of.Profile.Observe != nil && !c.of.Stranger && !c.ValidateOnly
+}
+
+// observe makes a call and writes it down.
+func (e *Executor) observe(ctx context.Context, c *call) *response {
+	switch {
+	case c.route == nil, !c.of.Profile.Allows(c.route.Tool.Name), c.route.Refused != "":
+		return e.respond(c, e.resolve(ctx, c))
+	case c.HoldOnly:
+		return e.respond(c, c.mayRun())
+	}
+	a := c.readAsSent()
+	if a == nil {
+		a = e.straight(ctx, c).answer
+	}
+	line, release, lease := c.observed(), e.Hold(), c.lease.Share()
+	go func() { // the response is on its way already
+		defer release()
+		defer lease.Release()
+		e.judge(c, &line)
+		c.of.Profile.Observe.Add(line)
+	}()
+	return e.respond(c, a)
+}
+
+// readAsSent reads the arguments as far as they have to be read to be sent; not nil where they
+// cannot be.
+func (c *call) readAsSent() *answer {
+	args, violation := c.route.Schema.ParseArgs(c.Arguments)
+	if violation != nil {
+		return c.result().NotValid([]tool.Error{*violation})
+	}
+	canonical, err := schema.Canonical(args)
+	if err != nil {
+		return c.result().NotValid([]tool.Error{c.subject().Unwritable(err, c.Arguments)})
+	}
+	c.args.values, c.args.canonical = args, canonical
+	return nil
+}
+
+// straight makes the one attempt of a call.
+func (e *Executor) straight(ctx context.Context, c *call) ending {
+	ctx, cancel := c.deadline().bound(ctx)
+	defer cancel()
+	atWork, rest := e.atWork(ctx, c)
+	defer rest()
+	r := newErrand(c.route, c.Key, c.args.values, c.args.canonical, c.snapshot.Limits.KeepOutputBytes)
+	r.trace = &c.log.trace
+	r.invocation.MaxChars, r.invocation.Client = math.MaxInt32, c.Client
+	r.invocation.Round, r.invocation.Caller = c.Round, heard(c.Request.Caller, c.route.Secrets)
+	r.invocation.Room = (*replyRoom)(&c.stay.load)
+	r.invocation.Right = rightFor(ctx, nil, c.route.Withdrawal)
+	// Sent again it is another call: a key of its own keeps the upstream from telling.
+	r.invocation.IdempotencyKey = rand.Text() + rand.Text()
+	c.run.begin()
+	failure := c.run.tried.add(r.straight(atWork), c.effect(), false)
+	c.log.cause, c.log.stack = c.run.tried.cause, c.run.tried.stack
+	if failure != nil {
+		return failing{c, failure, retry.Report{Attempts: 1}, c.effect().Repeatable()}.end()
+	}
+	end := c.succeed()
+	end.answer.Show.Limit, end.answer.Show.Untrusted, end.answer.Show.Remarks = math.MaxInt32, false, nil
+	return end
+}
+
+// straight makes an attempt that no guard looks at, in the time that it may take.
+func (r *errand) straight(ctx context.Context) attempt {
+	ctx, progress, cancel := r.bounded(r.entrusted(ctx))
+	defer cancel()
+	ctx, end := r.trace.StartAttempt(ctx, r.route.Tool.Backend, 1)
+	in := r.invocation
+	in.Attempt, in.Progress = 1, progress
+	reply, failure, stack := r.invoke(ctx, in)
+	if backend.WasWithheld(failure) {
+		end(failure)
+		return notSent(r.withheld(*failure))
+	}
+	reading := r.route.Program.Interpret(reply, failure, in.Parsed)
+	end(reading.Failure)
+	return attempt{sent: true, reading: reading, mapped: reading.Failure != failure, stack: stack, upstreamID: upstreamID(reply.Header)}
+}
+
+// observed is what is written down of a call, but for what would have been said of it.
+func (c *call) observed() observed.Call {
+	t, reading := &c.route.Tool, &c.run.tried.reading
+	line := observed.Call{
+		At: c.start, Took: time.Since(c.start), Server: strings.TrimPrefix(c.Key.Tenant+"/"+c.of.Profile.Name, "/"), Tool: t.Name, Effect: t.Effect.String(),
+		ID: c.Key.ID, Conversation: c.Key.Conversation, Turn: c.Key.Turn, Prompt: c.Prompt,
+		Same: observed.Digest([]byte(t.Name), sameArguments(c)), Ended: endedAs(c, reading), Shown: c.outputLimit(),
+		Most: c.of.Profile.MaxCalls, Untrusted: c.snapshot.Taints(c.route), Sensitive: t.Policy.RefuseTainted && !c.of.Profile.AllowTainted,
+	}
+	if reading.Failure == nil {
+		line.Chars = utf8.RuneCount(reading.Reply.Text)
+	}
+	if line.Ended != observed.Lost {
+		line.Result = observed.Digest(reading.Reply.Text, reading.Reply.Structured, []byte(line.Ended))
+	}
+	return line
+}
+
+func sameArguments(c *call) []byte {
+	if c.args.canonical != nil {
+		return c.args.canonical
+	}
+	return bytes.TrimSpace([]byte(c.Arguments))
+}
+
+func endedAs(c *call, reading *interpret.Reading) string {
+	switch {
+	case c.run.tried.sent == 0:
+		return observed.Refused
+	case reading.Failure == nil:
+		return observed.OK
+	case reading.Failure.Evidence == tool.Ambiguous:
+		return observed.Lost
+	case reading.Failure.Evidence == tool.NotExecuted:
+		return observed.Refused
+	default:
+		return observed.Failed
+	}
+}
+
+// judge adds what would have been said of a call before it was made.
+func (e *Executor) judge(c *call, line *observed.Call) {
+	defer func() {
+		if p := recover(); p != nil { // which is none of the call's
+			e.Recorder.Panicked(p, debug.Stack())
+		}
+	}()
+	args := c.args.values
+	say := func(why tool.Error) {
+		line.Wrong = &observed.Wrong{Code: string(why.Code), Field: why.Field, Constraint: c.route.Secrets.Replace(why.Constraint)}
+	}
+	switch {
+	case c.Nameless != nil:
+		say(*c.Nameless)
+	case c.Impossible != nil:
+		say(*c.Impossible)
+	case args == nil:
+		say(tool.Error{Code: tool.CodeInvalidArgs, Constraint: "the arguments cannot be read"})
+	default:
+		if _, _, violations, err := c.route.Schema.CheckWithin(e.Life, args, len(c.Arguments)); err == nil && len(violations) > 0 {
+			say(violations[0])
+		}
+	}
+	if approval := c.route.Approval; approval != nil && c.effect() != tool.ReadOnly && line.Wrong == nil {
+		line.Held, _ = approval.Asks(args)
+	}
+}
