@@ -41,8 +41,6 @@ func (f *face) call(ctx context.Context, req *sdk.CallToolRequest) (*sdk.CallToo
 	res, err := f.run(traced(ctx, req.Params.GetMeta()), req, &sidecallv1.ExecuteToolStreamRequest{Mcp: handed, Call: &sidecallv1.ExecuteToolRequest{
 		ToolUseId: in.ToolUse, ConversationId: in.Conversation, TurnId: in.Turn, PromptId: in.Prompt,
 		ToolName: req.Params.Name, ArgumentsJson: string(req.Params.Arguments), Profile: f.profile,
-		// What the first round was allowed to have, its further rounds have.
-		AllowDuplicateEffect: at.Asked != "",
 	}})
 	switch {
 	case err != nil:
