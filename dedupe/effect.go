@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/sidecall/sidecall/internal/tool"
@@ -22,6 +23,16 @@ type EffectKey struct {
 	// Allow says that somebody has decided to have it once more. Such a call holds the effect
 	// from then on, beside those before it.
 	Allow bool
+	// Request is the id of the call whose further round this is; empty of any other. The rounds of a
+	// request have one effect together.
+	Request string
+}
+
+// shares reports that a call is another round of the request that a call of key is a round of.
+func (k *EffectKey) shares(key, other tool.CallID) bool {
+	id := other.ID
+	other.ID = key.ID
+	return k.Request != "" && other == key && (id == k.Request || strings.HasPrefix(id, k.Request+"#"))
 }
 
 // MaxHolders bounds the calls that hold an effect. Another one is not allowed before some of
@@ -66,7 +77,7 @@ func Contend(req *Request, holders []Listed, now time.Time) (refusal *Admission,
 	holds = []tool.CallID{req.Key}
 	for _, h := range holders {
 		v := h.Record.hinders(req, now)
-		if h.Key == req.Key || v == 0 {
+		if h.Key == req.Key || v == 0 || v == DuplicateEffect && req.EffectKey.shares(req.Key, h.Key) {
 			continue
 		}
 		if v != DuplicateEffect {

@@ -91,6 +91,35 @@ func TestWhichEarlierCallIsTold(t *testing.T) {
 }
 
 // Whoever is restored holds its effect too, and whoever had no effect does not.
+// The rounds of a request have one effect together; that of any other call counts in each of them.
+func TestTheRoundsOfARequestHaveOneEffect(t *testing.T) {
+	t.Parallel()
+	now := time.UnixMilli(1e12)
+	round := pays("a#2")
+	round.EffectKey.Request = "a"
+	for key, want := range map[tool.CallID]bool{
+		{Conversation: "c-1", ID: "a"}:              true,
+		{Conversation: "c-1", ID: "a#1"}:            true,
+		{Conversation: "c-1", ID: "ab"}:             false,
+		{Conversation: "c-1", ID: "b"}:              false,
+		{Conversation: "c-2", ID: "a"}:              false,
+		{Conversation: "c-1", Turn: "t", ID: "a#1"}: false,
+	} {
+		done := Listed{Key: key, Record: Record{State: Done, FinishedAt: now}}
+		if refusal, _ := Contend(&round, []Listed{done}, now); (refusal == nil) != want {
+			t.Errorf("after %v: %+v", key, refusal)
+		}
+		first := pays("c")
+		if refusal, _ := Contend(&first, []Listed{done}, now); refusal == nil {
+			t.Errorf("a call that is no round, after %v: it may run", key)
+		}
+	}
+	lost := Listed{Key: tool.CallID{Conversation: "c-1", ID: "a"}, Record: Record{State: Unknown, FinishedAt: now}}
+	if refusal, _ := Contend(&round, []Listed{lost}, now); refusal == nil {
+		t.Error("after a round that nobody knows of it may run")
+	}
+}
+
 func TestTakenAndFreed(t *testing.T) {
 	t.Parallel()
 	a, b := tool.CallID{ID: "a"}, tool.CallID{ID: "b"}

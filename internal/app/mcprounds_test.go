@@ -2,6 +2,7 @@ package app
 
 import (
 	"context"
+	"encoding/base64"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -55,14 +56,15 @@ func (d *desk) book(_ context.Context, req *mcp.CallToolRequest) (*mcp.CallToolR
 	}
 }
 
-// openDesk is a sidecar before one.
+// openDesk is a sidecar before one, which has the tool twice: of reserve the room says what its effect is.
 func openDesk(t *testing.T) (*desk, *shop) {
 	t.Helper()
 	d := &desk{runs: map[string]int{}}
 	server := mcp.NewServer(&mcp.Implementation{Name: "desk", Version: "1"}, nil)
 	server.AddTool(&mcp.Tool{Name: "book", InputSchema: anyArguments}, d.book)
+	server.AddTool(&mcp.Tool{Name: "reserve", InputSchema: json.RawMessage(`{"type":"object","properties":{"room":{"type":"integer"}},"required":["room"]}`)}, d.book)
 	o, _ := openMCPServer(t, server)
-	s, _ := before(t, fmt.Sprintf("backends: {desk: {trust: trusted, mcp: {url: %q, allow_private: true, protocol: \"2026-07-28\"}}}\nprofiles: {interactive: {loop_guard: {off: true}}}", o.url))
+	s, _ := before(t, fmt.Sprintf("backends: {desk: {trust: trusted, mcp: {url: %q, allow_private: true, protocol: \"2026-07-28\"}, tools: {reserve: {effect_key: {args: [room], scope: tenant}}}}}\nprofiles: {interactive: {loop_guard: {off: true}}}", o.url))
 	return d, s
 }
 
@@ -175,6 +177,64 @@ func TestARoundWithOtherArgumentsIsRefused(t *testing.T) {
 	if got, want := d.all(), map[string]int{"first": 1, "named ada": 1}; !maps.Equal(got, want) {
 		t.Errorf("it has run %v, want %v", got, want)
 	}
+}
+
+// The rounds of a request have one effect together, and it is guarded as any: what was done under another id is not
+// done by a further round, whatever its client makes of the state.
+func TestTheEffectOfARequestIsGuardedInEachRound(t *testing.T) {
+	d, s := openDesk(t)
+	session := s.connect(t, "2026-07-28", byRounds())
+	first := func(id, room string) *mcp.CallToolParams {
+		return &mcp.CallToolParams{
+			Name: "reserve", Arguments: json.RawMessage(`{"room":` + room + `}`),
+			Meta: mcp.Meta{"dev.sidecall/toolUseId": id, "dev.sidecall/conversationId": "c"},
+		}
+	}
+	call := func(params *mcp.CallToolParams) *mcp.CallToolResult {
+		t.Helper()
+		res, err := session.CallTool(t.Context(), params)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return res
+	}
+	one := first("toolu_1", "1")
+	asked := call(one)
+	sure := call(answered(one, asked, "name", "ada"))
+	if res := call(answered(one, sure, "sure", "yes")); text(t, res) != "booked for ada" {
+		t.Fatalf("the rounds of one request: %v", res)
+	}
+	if res := call(first("toolu_2", "1")); !res.IsError || !strings.Contains(text(t, res), "DUPLICATE_EFFECT") {
+		t.Errorf("the same effect under another id: %v", res)
+	}
+	// A client that forges the state of a request for another room.
+	two := first("toolu_3", "2")
+	state := call(two).RequestState
+	forging := answered(two, &mcp.CallToolResult{RequestState: reprinted(t, state, asked.RequestState)}, "name", "eve")
+	forging.Arguments = one.Arguments
+	if res := call(forging); !res.IsError || !strings.Contains(text(t, res), "DUPLICATE_EFFECT") {
+		t.Errorf("a forged round with the arguments of what is done: %v", res)
+	}
+	if got, want := d.all(), map[string]int{"first": 2, "named ada": 1, "booked ada": 1}; !maps.Equal(got, want) {
+		t.Errorf("it has run %v, want %v", got, want)
+	}
+}
+
+// reprinted is a state with the print of another one's arguments.
+func reprinted(t *testing.T, state, other string) string {
+	t.Helper()
+	var read [2]map[string]any
+	for i, text := range []string{state, other} {
+		raw, err := base64.RawURLEncoding.DecodeString(text)
+		if err == nil {
+			err = json.Unmarshal(raw[8:], &read[i])
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	// In the order of the fields, which the sum is of.
+	return forged(fmt.Sprintf(`{"id":%q,"asked":%q,"server":%q,"print":%q}`, read[0]["id"], read[0]["asked"], read[0]["server"], read[1]["print"]))
 }
 
 // A client of the revisions with sessions is asked while its request runs.

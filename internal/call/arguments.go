@@ -6,6 +6,7 @@ import (
 	"github.com/sidecall/sidecall/dedupe"
 	"github.com/sidecall/sidecall/internal/call/explain"
 	"github.com/sidecall/sidecall/internal/catalog"
+	"github.com/sidecall/sidecall/internal/identity"
 	"github.com/sidecall/sidecall/internal/schema"
 	"github.com/sidecall/sidecall/internal/tool"
 )
@@ -102,7 +103,7 @@ func (c *call) identify() *answer {
 	}
 	c.args.effect = dedupe.EffectKey{
 		Print:  schema.Fingerprint(c.route.Tool.Name, canonical),
-		Window: rule.Window, WholeTenant: rule.WholeTenant, Allow: c.AllowDuplicateEffect,
+		Window: rule.Window, WholeTenant: rule.WholeTenant, Allow: c.AllowDuplicateEffect, Request: identity.RequestOf(c.Key.ID),
 	}
 	return nil
 }

@@ -15,6 +15,7 @@ import (
 	"github.com/sidecall/sidecall/internal/backend"
 	"github.com/sidecall/sidecall/internal/call"
 	"github.com/sidecall/sidecall/internal/catalog"
+	"github.com/sidecall/sidecall/internal/identity"
 	"github.com/sidecall/sidecall/internal/interpret"
 	"github.com/sidecall/sidecall/internal/store/memory"
 	"github.com/sidecall/sidecall/internal/tool"
@@ -82,6 +83,28 @@ func TestAnEffectIsNotHadAgainUnderANewID(t *testing.T) {
 		t.Errorf("its own id: %v", res)
 	}
 	if b.Calls.Load() != 2 {
+		t.Errorf("%d executions", b.Calls.Load())
+	}
+}
+
+// The rounds of one request of MCP have one effect together; another request has it no second time.
+func TestTheRoundsOfARequestHaveOneEffect(t *testing.T) {
+	b := calltest.Answers("refunded")
+	s := calltest.New(t, calltest.NewRoute(t, "refund", tool.NonIdempotent, b, byOrder()))
+	round := func(state string) string {
+		return identity.Call{ToolUse: "toolu_1"}.Round([]byte(state)).ToolUse
+	}
+	for _, id := range []string{"toolu_1", round(`"a"`), round(`"b"`)} {
+		if res := s.Call(pay(id, aPayment)); res.GetIsError() || res.GetReplayed() {
+			t.Errorf("%s: %v", id, res)
+		}
+	}
+	for _, id := range []string{"toolu_2", identity.Call{ToolUse: "toolu_2"}.Round([]byte(`"a"`)).ToolUse, "toolu_1#mine"} {
+		if res := s.Call(pay(id, aPayment)); calltest.Code(res) != tool.CodeDuplicateEffect {
+			t.Errorf("%s: %v", id, res)
+		}
+	}
+	if b.Calls.Load() != 3 {
 		t.Errorf("%d executions", b.Calls.Load())
 	}
 }

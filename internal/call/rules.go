@@ -51,7 +51,7 @@ func (h *held) now(a *answer) *rules.Now {
 	now := &h.moment
 	*now = rules.Now{
 		Args: c.args.values, Written: c.args.written(), Print: c.args.fingerprint, Checked: c.args.canonical != nil,
-		Borrowed: c.args.refs != nil && c.args.refs.resolved != nil, Allowed: c.args.effect.Allow, Claimed: c.run.claim != nil,
+		Borrowed: c.args.refs != nil && c.args.refs.resolved != nil, Allowed: c.args.effect.Allow || c.args.effect.Request != "", Claimed: c.run.claim != nil,
 		Sent: c.run.tried.sent, Failure: c.run.tried.reading.Failure, Faultless: c.Impossible != nil,
 		Answer: a, At: time.Now(),
 	}

@@ -25,6 +25,7 @@ import (
 	"encoding/base64"
 	"encoding/json"
 	"fmt"
+	"strings"
 
 	"github.com/go-json-experiment/json/jsontext"
 )
@@ -78,6 +79,9 @@ func Of(meta json.RawMessage) (c Call, err error) {
 	}, err
 }
 
+// roundSum is how much of the hash of its state tells a round from others, in bytes.
+const roundSum = 12
+
 // Round is the call as one round of a request that takes several: each has its state, which
 // the client sends back, and is a call of its own. The first round has no state.
 func (c Call) Round(state json.RawMessage) Call {
@@ -85,8 +89,20 @@ func (c Call) Round(state json.RawMessage) Call {
 		return c
 	}
 	sum := sha256.Sum256(state)
-	c.ToolUse += "#" + base64.RawURLEncoding.EncodeToString(sum[:12])
+	c.ToolUse += "#" + base64.RawURLEncoding.EncodeToString(sum[:roundSum])
 	return c
+}
+
+// RequestOf is the id of the call whose further round an id is; empty of any other.
+func RequestOf(id string) string {
+	at := strings.LastIndexByte(id, '#')
+	if at < 0 {
+		return ""
+	}
+	if sum, err := base64.RawURLEncoding.DecodeString(id[at+1:]); err != nil || len(sum) != roundSum {
+		return ""
+	}
+	return id[:at]
 }
 
 func first(values ...json.RawMessage) string {

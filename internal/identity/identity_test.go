@@ -62,6 +62,8 @@ func TestRound(t *testing.T) {
 		t.Error("two rounds are one call")
 	case one != again:
 		t.Error("a round that is repeated is another call")
+	case identity.RequestOf(one.ToolUse) != "t", identity.RequestOf("t")+identity.RequestOf("t#1")+identity.RequestOf("t#") != "":
+		t.Error("a round is not known by its id, or another call is taken for one")
 	case one.Conversation != "c", !strings.HasPrefix(one.ToolUse, "t#"):
 		t.Errorf("%+v", one)
 	}

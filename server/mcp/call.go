@@ -42,8 +42,6 @@ func (f *face) call(ctx context.Context, req *sdk.CallToolRequest) (*sdk.CallToo
 	call := &sidecallv1.ExecuteToolStreamRequest{Mcp: round, Call: &sidecallv1.ExecuteToolRequest{
 		ToolUseId: in.ToolUse, ConversationId: in.Conversation, TurnId: in.Turn, PromptId: in.Prompt,
 		ToolName: req.Params.Name, ArgumentsJson: string(req.Params.Arguments), Profile: f.profile,
-		// What the first round was allowed to have, its further rounds have.
-		AllowDuplicateEffect: at.Asked != "",
 	}}
 	ctx = traced(ctx, req.Params.GetMeta())
 	res, task, err := f.made(ctx, req, in, call)
