@@ -244,3 +244,14 @@ tools:
 		t.Errorf("it ended as %+v, with %+v", end, got)
 	}
 }
+
+// A task has no request any more by which its client could be asked.
+func TestATaskAsksNobodyIn2025(t *testing.T) {
+	a, s, _ := beforeAsking(t)
+	c := openSession(t, s, "2025-11-25")
+	id, _ := c.task("elicit", "e", map[string]any{"hold": true})
+	close(a.hold)
+	if got, _ := c.about("result", id); len(got.Content) != 1 || !strings.Contains(got.Content[0].Text, "cannot be asked") {
+		t.Errorf("its result is %+v", got)
+	}
+}
