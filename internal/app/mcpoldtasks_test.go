@@ -232,7 +232,7 @@ tools:
 	c := openSession(t, s, "2025-11-25")
 	look, _ := c.task("look", "l", map[string]any{})
 	<-began
-	if end, code := c.about("cancel", look); code != 0 || end.Status != "cancelled" || end.TaskID != look {
+	if end, code := c.about("cancel", look); code != 0 || end.Status != "cancelled" || end.TaskID != look || string(end.TTL) != "null" {
 		t.Errorf("cancelled: %+v, %d", end, code)
 	}
 	if got, _ := c.about("result", look); !got.IsError {
