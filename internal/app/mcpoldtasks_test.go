@@ -232,7 +232,7 @@ tools:
 	c := openSession(t, s, "2025-11-25")
 	look, _ := c.task("look", "l", map[string]any{})
 	<-began
-	if end, code := c.about("cancel", look); code != 0 || end.Status != "cancelled" || end.TaskID != look {
+	if end, code := c.about("cancel", look); code != 0 || end.Status != "cancelled" || end.TaskID != look || string(end.TTL) != "null" {
 		t.Errorf("cancelled: %+v, %d", end, code)
 	}
 	if got, _ := c.about("result", look); !got.IsError {
@@ -242,5 +242,16 @@ tools:
 	got, _ := c.about("result", act)
 	if end, _ := c.about("get", act); end.Status != "failed" || !got.IsError {
 		t.Errorf("it ended as %+v, with %+v", end, got)
+	}
+}
+
+// A task has no request any more by which its client could be asked.
+func TestATaskAsksNobodyIn2025(t *testing.T) {
+	a, s, _ := beforeAsking(t)
+	c := openSession(t, s, "2025-11-25")
+	id, _ := c.task("elicit", "e", map[string]any{"hold": true})
+	close(a.hold)
+	if got, _ := c.about("result", id); len(got.Content) != 1 || !strings.Contains(got.Content[0].Text, "cannot be asked") {
+		t.Errorf("its result is %+v", got)
 	}
 }

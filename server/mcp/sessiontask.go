@@ -50,25 +50,27 @@ func withWish(req *http.Request) error {
 	if err != nil {
 		return err
 	}
-	var message, params, meta map[string]json.RawMessage
-	if bytes.Contains(body, []byte(`"tools/call"`)) && bytes.Contains(body, []byte(`"task"`)) &&
-		json.Unmarshal(body, &message) == nil && json.Unmarshal(message["params"], &params) == nil && params["task"] != nil {
-		if json.Unmarshal(params["_meta"], &meta) != nil || meta == nil {
-			meta = make(map[string]json.RawMessage)
-		}
-		meta[metaWish] = json.RawMessage("true")
-		if params["_meta"], err = json.Marshal(meta); err != nil {
-			return err
-		}
-		if message["params"], err = json.Marshal(params); err != nil {
-			return err
-		}
-		if body, err = json.Marshal(message); err != nil {
-			return err
-		}
+	if bytes.Contains(body, []byte(`"tools/call"`)) && bytes.Contains(body, []byte(`"task"`)) {
+		body = wishMoved(body)
 	}
 	req.Body, req.ContentLength = io.NopCloser(bytes.NewReader(body)), int64(len(body))
 	return nil
+}
+
+// wishMoved is a message with the wish in its _meta; message itself where there is none.
+func wishMoved(message []byte) []byte {
+	var all, params, meta map[string]json.RawMessage
+	if json.Unmarshal(message, &all) != nil || json.Unmarshal(all["params"], &params) != nil || params["task"] == nil {
+		return message
+	}
+	if json.Unmarshal(params["_meta"], &meta) != nil || meta == nil {
+		meta = make(map[string]json.RawMessage)
+	}
+	meta[metaWish] = json.RawMessage("true")
+	params["_meta"], _ = json.Marshal(meta) // of what was read
+	all["params"], _ = json.Marshal(params) // likewise
+	moved, _ := json.Marshal(all)           // likewise
+	return moved
 }
 
 // extended is a result with members that the library does not know.
@@ -149,24 +151,34 @@ func (f *face) taskEnd(ctx context.Context, session *sdk.ServerSession, params *
 	if isStateless(session) {
 		return nil, errNoTasks
 	}
+	t, known, err := f.await(ctx, session, params)
+	switch {
+	case err != nil:
+		return nil, err
+	case t.Error != nil:
+		return nil, t.Error
+	}
+	res := mcpresult.Of(known.GetResult())
+	res.Meta[metaRelated] = map[string]any{"taskId": params.TaskID}
+	return res, nil
+}
+
+// await looks at a task until it has ended.
+func (f *face) await(ctx context.Context, session *sdk.ServerSession, params *taskParams) (*taskResult, *sidecallv1.Execution, error) {
+	ticker := time.NewTicker(lookAgain)
+	defer ticker.Stop()
 	for {
 		h, known, err := f.task(ctx, session, params)
 		if err != nil {
-			return nil, err
+			return nil, nil, err
 		}
-		switch t := h.as(known); {
-		case t.Status == "working":
-		case t.Error != nil:
-			return nil, t.Error
-		default:
-			res := mcpresult.Of(known.GetResult())
-			res.Meta[metaRelated] = map[string]any{"taskId": params.TaskID}
-			return res, nil
+		if t := h.as(known); t.Status != "working" {
+			return t, known, nil
 		}
 		select {
 		case <-ctx.Done():
-			return nil, ctx.Err()
-		case <-time.After(lookAgain):
+			return nil, nil, ctx.Err()
+		case <-ticker.C:
 		}
 	}
 }
@@ -177,14 +189,16 @@ func (f *face) cancelled(ctx context.Context, session *sdk.ServerSession, params
 		return nil, &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: "taskId: the task has ended as " + t.Status}
 	}
 	f.cancelTasks(h.is)
-	for until := time.Now().Add(cancelTime); time.Now().Before(until); time.Sleep(lookAgain) {
-		if h, known, err := f.task(ctx, session, params); err != nil {
-			return nil, err
-		} else if t := h.as(known); t.Status != "working" {
-			return t, nil
-		}
+	ctx, stop := context.WithTimeout(ctx, cancelTime)
+	defer stop()
+	t, _, err := f.await(ctx, session, params)
+	if ctx.Err() != nil {
+		return nil, &jsonrpc.Error{Code: jsonrpc.CodeInternalError, Message: "the call goes on: it has an effect, which nobody would undo by breaking it off"}
 	}
-	return nil, &jsonrpc.Error{Code: jsonrpc.CodeInternalError, Message: "the call goes on: it has an effect, which to break it off would not undo"}
+	if err == nil {
+		t.old = true
+	}
+	return t, err
 }
 
 // oldTask is a task as 2025-11-25 has it, where a result that is a failure makes it one that failed.

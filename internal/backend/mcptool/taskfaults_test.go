@@ -28,11 +28,13 @@ func TestATaskThatIsLost(t *testing.T) {
 		"in a new status": `{"jsonrpc":"2.0","id":%s,"result":{"taskId":"täsk 1","status":"done","result":` + done + `}}`,
 		"a plain result":  `{"jsonrpc":"2.0","id":%s,"result":` + done + `}`,
 		"no object":       `{"jsonrpc":"2.0","id":%s,"result":7}`,
+		"too large":       `{"jsonrpc":"2.0","id":%s,"result":{"taskId":"täsk 1","status":"completed","result":"` + strings.Repeat("x", 1<<20) + `"}}`,
 		"too long":        `{"jsonrpc":"2.0","id":%s,"result":{"taskId":"täsk 1","status":"working","statusMessage":"` + strings.Repeat("x", maxQuestion) + `"}}`,
 	} {
 		for form, settled := range forms {
 			t.Run(name+", "+form, func(t *testing.T) {
 				s := newTaskSite(t, settled)
+				s.limit = 1 << 20
 				r := s.run(t)
 				s.mu.Lock()
 				s.fault = func(w http.ResponseWriter, method string) bool {
@@ -46,6 +48,9 @@ func TestATaskThatIsLost(t *testing.T) {
 				s.mu.Unlock()
 				_, f := r.call("slow", `{}`)
 				wantFailure(t, f, tool.CodeInvalidOutput, tool.Ambiguous, errorTypeTaskLost)
+				if strings.Contains(f.Constraint, "Task not found") || (f.Message == "Task not found") != strings.Contains(body, "error") {
+					t.Errorf("the server's words: %q in %q", f.Message, f.Constraint)
+				}
 				if n := len(s.requests(methodTaskGet)); n != 1 {
 					t.Errorf("asked %d times", n)
 				}

@@ -158,13 +158,14 @@ func (f *following) look(ctx context.Context) *tool.Failure {
 	switch {
 	case ctx.Err() != nil || passing(a):
 		return nil // the end of ctx is that of the loop
-	case a.outcome != resulted:
-		_, failure := read(a, *f.call)
-		lost := lostTask("its server does not know any more what became of it", a.err)
-		if failure != nil {
-			lost.Message = failure.Message
-		}
+	case a.outcome == tooLarge:
+		return lostTask(fmt.Sprintf("what its server says of it is too large to be read (at least %d bytes)", a.size), nil)
+	case a.rpc != nil:
+		lost := lostTask("its server says that it does not know what became of it", a.rpc)
+		lost.Message = clip(a.rpc.Message)
 		return lost
+	case a.outcome != resulted:
+		return lostTask("what its server says of it cannot be read", a.err)
 	}
 	next, err := readTask(a.result)
 	switch {

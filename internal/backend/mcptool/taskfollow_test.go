@@ -20,6 +20,7 @@ import (
 type taskSite struct {
 	*site
 	settled bool
+	limit   int // of a message; 0 is the usual
 
 	mu sync.Mutex
 	// states are the answers to tasks/get, the last again and again; result is that to tasks/result.
@@ -105,7 +106,7 @@ func (s *taskSite) requests(method string) (of []taskRequest) {
 func (s *taskSite) run(t *testing.T, handsOn ...string) *running {
 	t.Helper()
 	cfg := s.config(t)
-	cfg.HandsOn = handsOn
+	cfg.HandsOn, cfg.MaxMessage = handsOn, s.limit
 	if !s.settled {
 		cfg.Protocol = newestProtocol
 	}
