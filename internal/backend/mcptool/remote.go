@@ -44,11 +44,12 @@ type Remote struct {
 	mask     func([]byte) []byte
 	listener Listener
 
-	// sending is held by who sends, so that messages leave in the order in which they came.
-	sending chan struct{}
-	life    context.Context //nolint:containedctx // the session's, which no call has
-	cancel  context.CancelCauseFunc
-	under   sync.WaitGroup
+	// order keeps a note behind the requests before it, which have left then, and before those behind
+	// it, which leave when it was taken. Requests do not wait for each other.
+	order  sync.RWMutex
+	life   context.Context //nolint:containedctx // the session's, which no call has
+	cancel context.CancelCauseFunc
+	under  sync.WaitGroup
 
 	mu sync.Mutex
 	// session and version are what the server has answered the handshake, or the version that
@@ -77,7 +78,7 @@ func (cfg RemoteConfig) Check() error {
 // Open begins a session. Nothing is sent yet.
 func (cfg RemoteConfig) Open(listener Listener) *Remote {
 	r := &Remote{
-		url: cfg.URL, mask: cfg.Mask, listener: listener, sending: make(chan struct{}, 1), posts: make(map[string]context.CancelFunc),
+		url: cfg.URL, mask: cfg.Mask, listener: listener, posts: make(map[string]context.CancelFunc),
 		wire: &wire{base: cfg.HTTPClient.Transport, headers: cfg.Headers, limit: cfg.MaxMessage, log: cfg.Logger, inbox: newInbox()},
 	}
 	r.life, r.cancel = context.WithCancelCause(context.Background())
@@ -100,7 +101,8 @@ func (r *Remote) Wait() error {
 	if cause := context.Cause(r.life); !errors.Is(cause, errExpired) {
 		r.leave()
 	}
-	r.sending <- struct{}{} // for good
+	r.order.Lock()   // who has begun to send before the end has begun what is waited for
+	r.order.Unlock() //nolint:staticcheck // nothing is to be done meanwhile
 	r.under.Wait()
 	return context.Cause(r.life)
 }
@@ -120,21 +122,23 @@ func (r *Remote) leave() {
 	discard(resp)
 }
 
-// Send sends a message, once those before it have left. It returns when the message has, or
-// when nothing of it will; a request that fails is told to the listener, in the place of its
-// answer. right, if not nil, is asked for right before the first byte.
+// Send sends a message. It returns when the message has left, or when nothing of it will; a request
+// that fails is told to the listener, in the place of its answer. right, if not nil, is asked for
+// right before the first byte.
 func (r *Remote) Send(ctx context.Context, message []byte, right backend.Right) (sent bool, err error) {
 	m := r.outgoing(ctx, message)
-	select {
-	case r.sending <- struct{}{}:
-	case <-ctx.Done():
-		return false, ctx.Err()
-	case <-r.life.Done():
-		return false, context.Cause(r.life)
+	if m.asks() {
+		r.order.RLock()
+		defer r.order.RUnlock()
+	} else {
+		r.order.Lock()
+		defer r.order.Unlock()
 	}
-	defer func() { <-r.sending }()
-	if r.life.Err() != nil {
+	switch {
+	case r.life.Err() != nil:
 		return false, context.Cause(r.life)
+	case ctx.Err() != nil:
+		return false, ctx.Err()
 	}
 	if m.of("notifications/cancelled") && m.stateless {
 		r.end(m) // which is how its server is told

@@ -20,9 +20,10 @@ import (
 func (r *Remote) ask(ctx context.Context, m outgoing, right backend.Right, left chan<- struct{}) {
 	c := &capture{right: right}
 	var once sync.Once
+	gone := func() { once.Do(func() { close(left) }) }
 	traced := httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{WroteRequest: func(info httptrace.WroteRequestInfo) {
 		if info.Err == nil {
-			once.Do(func() { close(left) })
+			gone()
 		}
 	}})
 	req := r.post(traced, &m)
@@ -30,7 +31,7 @@ func (r *Remote) ask(ctx context.Context, m outgoing, right backend.Right, left 
 	resp, err := r.wire.there(req, func() (io.ReadCloser, error) { return m.body(), nil }, c) //nolint:bodyclose // answered closes it
 	answered := false
 	if err == nil {
-		r.wire.inbox.heard()
+		gone() // some servers answer before they have read it all
 		answered = r.answered(ctx, req, resp, m, c)
 	}
 	if !answered {
