@@ -20,13 +20,14 @@ import (
 const operatorEnv = "SIDECALL_OPERATOR"
 
 // operatorAt says where the sidecar is to be found by those who look after it.
-type operatorAt struct{ addr, config string }
+type operatorAt struct{ addr, config, state string }
 
 // flags adds --addr and --config to a command that is an operator's.
 func (o *operatorAt) flags(cmd *cobra.Command) {
 	cmd.Flags().StringVar(&o.addr, "addr", "", "the sidecar's operator socket, unix:///path; without it "+operatorEnv)
 	cmd.Flags().StringVarP(&o.config, "config", "c", "", "the config file of the sidecar, which has the socket; without it and --addr ./"+defaultConfig)
-	cmd.MarkFlagsMutuallyExclusive("addr", "config")
+	cmd.Flags().StringVar(&o.state, "state", "", "the directory where wrappers record, in the place of a sidecar: see sidecall wrap")
+	cmd.MarkFlagsMutuallyExclusive("addr", "config", "state")
 }
 
 // address is the socket: what --addr says, the config that --config names, what the
@@ -81,6 +82,14 @@ func (o *operating) flags(cmd *cobra.Command, whose string) {
 // run runs a command against the sidecar that its flags name.
 func (o *operating) run(cmd *cobra.Command, do func() error) (err error) {
 	o.cmd = cmd
+	if o.at.state != "" {
+		addr, stop, err := startBeside(cmd.Context(), o.at.state)
+		if err != nil {
+			return fail(startCode(err), err)
+		}
+		defer stop()
+		o.at.addr = addr
+	}
 	if o.addr, err = o.at.address(); err != nil {
 		return fail(exitUsage, err)
 	}

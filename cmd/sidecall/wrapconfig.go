@@ -30,6 +30,9 @@ const (
 	longestCall  = 12 * time.Hour
 )
 
+// wrapStore is the file of the store of wrappers, in the directory of their state.
+const wrapStore = "wrap.db"
+
 // runners are programs that run another one, which their arguments name.
 var runners = []string{"npx", "bunx", "pnpm", "yarn", "node", "bun", "deno", "uvx", "uv", "pipx", "python", "python3", "docker", "podman", "sh", "bash", "env"}
 
@@ -109,7 +112,7 @@ func (f *wrapFlags) stateFile() (string, error) {
 	case info.Mode().Perm()&0o077 != 0:
 		return "", fmt.Errorf("others may use the directory of what is recorded: chmod 700 %s, or name another one with --state", dir)
 	}
-	return filepath.Join(dir, "wrap.db"), nil
+	return filepath.Join(dir, wrapStore), nil
 }
 
 // config is that of the sidecar inside of a wrapper.

@@ -24,10 +24,7 @@ func StartInner(ctx context.Context, cfg *config.Config, options Options) (*Inne
 	life, endLife := context.WithCancel(context.Background())
 	i := &Inner{parts: parts{config: cfg, drain: server.NewDrain(), life: life, endLife: endLife}}
 	if err := i.parts.open(ctx, options); err != nil {
-		if store := options.Brought.Store; store != nil && i.parts.dedupe == nil {
-			err = errors.Join(err, store.Close())
-		}
-		return nil, errors.Join(err, i.Stop(ctx))
+		return nil, errors.Join(err, i.parts.giveBack(options), i.Stop(ctx))
 	}
 	i.executor = pipeline(&i.parts)
 	cfg.Release()
@@ -35,6 +32,14 @@ func StartInner(ctx context.Context, cfg *config.Config, options Options) (*Inne
 	first.discover(func() {})
 	first.takeOver(nil)
 	return i, nil
+}
+
+// giveBack closes a store that was brought to parts that could not be opened as far as that.
+func (p *parts) giveBack(options Options) error {
+	if store := options.Brought.Store; store != nil && p.dedupe == nil {
+		return store.Close()
+	}
+	return nil
 }
 
 // Named is what the sidecar calls a tool of a backend.

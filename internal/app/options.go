@@ -17,7 +17,7 @@ type Options struct {
 	// Source is where the config came from: what is new there takes over while the
 	// sidecar runs. nil: nothing does.
 	Source Source
-	// Brought is used by an Inner.
+	// Brought is used by a sidecar that is inside of a program.
 	Brought Brought
 }
 

@@ -42,7 +42,7 @@ func Start(ctx context.Context, cfg *config.Config, options Options) (*Sidecar, 
 	life, endLife := context.WithCancel(context.Background())
 	s := &Sidecar{began: time.Now(), whole: make(chan struct{}), parts: parts{config: cfg, drain: server.NewDrain(), life: life, endLife: endLife}}
 	if err := s.start(ctx, options); err != nil {
-		return nil, maskError(cfg, errors.Join(err, s.Stop(ctx)))
+		return nil, maskError(cfg, errors.Join(err, s.parts.giveBack(options), s.Stop(ctx)))
 	}
 	return s, nil
 }

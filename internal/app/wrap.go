@@ -105,6 +105,17 @@ func (w Wrapper) server(log *slog.Logger, hidden *redact.Set) (func(mcptool.List
 	return func(listener mcptool.Listener) (wrap.Link, error) { return remote.Open(listener), nil }, nil
 }
 
+// StartBeside starts a sidecar that has what wrappers record, beside those that run, for who looks after
+// them: its store is that of the config, shared.
+func StartBeside(ctx context.Context, cfg *config.Config, options Options) (*Sidecar, error) {
+	store, err := Wrapper{Config: cfg}.store(ctx, slog.New(options.Log))
+	if err != nil {
+		return nil, err
+	}
+	options.Brought.Store = store
+	return Start(ctx, cfg, options)
+}
+
 // store is where the records of calls are kept, which a wrapper that observes has none of.
 func (w Wrapper) store(ctx context.Context, log *slog.Logger) (dedupe.Store, error) {
 	if w.Observe != "" {

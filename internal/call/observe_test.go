@@ -151,3 +151,24 @@ func TestWhatIsRefusedToAnObservedCall(t *testing.T) {
 		t.Errorf("%d calls, %v", b.Calls.Load(), calls())
 	}
 }
+
+// In a batch, and for a caller that does not wait as long as the tool may take, a call is made as by
+// itself.
+func TestABatchThatIsOnlyObserved(t *testing.T) {
+	b := calltest.Answers("paid")
+	s, calls := observing(t, calltest.NewRoute(t, "refund", tool.NonIdempotent, b))
+	ctx, cancel := context.WithTimeout(t.Context(), 4*time.Second) // less than the tool may take
+	defer cancel()
+	requests := make([]call.Request, 3)
+	for i := range requests {
+		requests[i] = call.NewRequest("", calltest.Request("toolu_1", "refund"))
+	}
+	for i, res := range s.ExecuteBatch(ctx, requests) {
+		if res.GetIsError() || res.GetReplayed() || res.GetContent() != "paid" {
+			t.Errorf("%d: %v", i, res)
+		}
+	}
+	if b.Calls.Load() != 3 || len(calls()) != 3 {
+		t.Errorf("%d calls, %d written down", b.Calls.Load(), len(calls()))
+	}
+}

@@ -25,8 +25,8 @@ var (
 // Link is the way to a server, for as long as it lasts: a process, or a session over HTTP. What the
 // server says goes to the listener that the link was made for.
 type Link interface {
-	// Send sends a message, once those before it have left. right, if not nil, is asked for right
-	// before the first byte. sent says that the message may have left whole.
+	// Send sends a message, and returns when it has left. right, if not nil, is asked for right before
+	// the first byte. sent says that the message may have left whole.
 	Send(ctx context.Context, message []byte, right backend.Right) (sent bool, err error)
 	// Wait returns why the link has ended, when all that came has been heard.
 	Wait() error

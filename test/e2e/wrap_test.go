@@ -265,6 +265,35 @@ func TestWrapIsTheServerBehindAURL(t *testing.T) {
 	}
 }
 
+// What wrappers record is looked after as a sidecar's records are, while they run and when they have
+// ended.
+func TestWrapIsLookedAfter(t *testing.T) {
+	t.Parallel()
+	home := harness.ShortDir(t)
+	wrapped := startWrapped(t, home, []string{"--name", "its"}, there(t)(mcpservers.Everything()))
+	if got := wrapped.call("a", "echo", map[string]any{"message": "hello"}); !strings.Contains(got, "hello") {
+		t.Fatal(got)
+	}
+	look := func(id, want string) {
+		t.Helper()
+		out, _ := exec.Command(harness.Binary(t), "find", "--state", filepath.Join(home, "sidecall"), "--tenant", "wrap its", "--id", id).CombinedOutput() // its code is what it has found
+		if !strings.Contains(string(out), want) {
+			t.Errorf("%s: %s", want, out)
+		}
+	}
+	look("a", "RAN")
+	look("b", "NEVER SEEN")
+	if got := wrapped.call("c", "echo", map[string]any{"message": "there"}); !strings.Contains(got, "there") {
+		t.Error(got)
+	}
+	_ = wrapped.Close() // the wrapper ends with it
+	look("c", "RAN")
+	out, err := exec.Command(harness.Binary(t), "resolve", "--state", filepath.Join(home, "nobody")).CombinedOutput()
+	if err == nil || !strings.Contains(string(out), "no wrapper has recorded anything there") {
+		t.Errorf("%v, %s", err, out)
+	}
+}
+
 // Progress of a call comes as it does without a wrapper.
 func TestWrapPassesProgress(t *testing.T) {
 	t.Parallel()
