@@ -22,8 +22,9 @@ const (
 	MaxMessage = 32 << 20
 	// readyWait is how long a message waits for a server that is being started again.
 	readyWait = 2 * time.Second
-	// handshake is how long a server that was started again may take for it.
-	handshake = time.Minute
+	// handshake is how long a server that was started again may take for it, and firstHandshake how
+	// long the first one may: it may have to be fetched before.
+	handshake, firstHandshake = time.Minute, 5 * time.Minute
 	// lastAnswers is how long calls may take to end when the server has.
 	lastAnswers = 2 * time.Second
 	// restartBase and restartMax bound the wait before a server is started again.
@@ -51,6 +52,9 @@ type Options struct {
 	Out io.Writer
 	// Log takes what is to be said beside the protocol.
 	Log *slog.Logger
+	// Handshake is how long the server may take to answer its client's initialize; firstHandshake
+	// for 0.
+	Handshake time.Duration
 	// Observe, if not nil, has calls pass as everything does, and takes down what they were. Shown
 	// is how many characters of a result would be shown.
 	Observe *observed.Log

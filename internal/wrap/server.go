@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/go-json-experiment/json/jsontext"
 
@@ -46,7 +47,10 @@ type server struct {
 	silent chan struct{}
 	// spoke: it has said something.
 	spoke atomic.Bool
-	noisy sync.Once
+	// mute: it was ended because it did not answer the handshake, which is watched once.
+	mute    atomic.Bool
+	watched sync.Once
+	noisy   sync.Once
 
 	mu sync.Mutex
 	// waits are the requests of the relay, passed those of the client, asks the server's own,
@@ -172,5 +176,22 @@ func (s *server) pass(text []byte, id jsontext.Value, of passing) {
 		s.refuse(json.RawMessage(id), codeInternal, "the server has just ended; it is being started again")
 		return
 	}
+	if of.method == methodInitialize {
+		s.watched.Do(func() { time.AfterFunc(s.Handshake, func() { s.watch(id) }) })
+	}
 	s.tell(text)
+}
+
+// watch ends a server that has not answered the handshake in its time: nobody could use it.
+func (s *server) watch(id jsontext.Value) {
+	if s.take(id).method != methodInitialize {
+		return
+	}
+	s.refuse(json.RawMessage(id), codeInternal, s.neverGreeted().Error())
+	s.mute.Store(true)
+	s.End()
+}
+
+func (s *server) neverGreeted() error {
+	return fmt.Errorf("the server behind sidecall wrap did not answer initialize within %s", s.Handshake)
 }

@@ -116,6 +116,9 @@ func (s *stub) hear(line string, m stubMessage) {
 	case "initialize":
 		s.enter("initialize")
 		s.say("this is no message")
+		if s.kind == "mute" {
+			return
+		}
 		can := ``
 		if s.kind == "keyed" {
 			can = `,"experimental":{"dev.sidecall/idempotency":{"version":1}}`
@@ -289,7 +292,7 @@ func startObserved(t *testing.T, kind string, greeted bool, observe *observed.Lo
 	}
 	relay := wrap.New(wrap.Options{
 		Name: "server", Tenant: "wrap", In: in, Out: out, Log: slog.New(log), Observe: observe, Shown: 500,
-		Open: open,
+		Open: open, Handshake: map[string]time.Duration{"mute": 100 * time.Millisecond}[kind],
 	})
 	effects := "non_idempotent"
 	if strings.HasPrefix(t.Name(), "TestAKeyedTool") {

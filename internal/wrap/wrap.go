@@ -16,6 +16,7 @@
 package wrap
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"fmt"
@@ -28,6 +29,7 @@ var _ backend.Discoverer = (*Relay)(nil)
 
 // New returns a relay. Nothing runs yet.
 func New(o Options) *Relay {
+	o.Handshake = cmp.Or(max(o.Handshake, 0), firstHandshake)
 	r := &Relay{Options: o, ids: "sidecall/" + rand.Text() + "/", turned: make(chan struct{}), orphans: map[string]bool{}}
 	r.calls.running = map[string]context.CancelFunc{}
 	r.tools.init()
@@ -110,7 +112,9 @@ func (r *Relay) run(ctx context.Context) (spoke bool, why error) {
 			r.tools.wish()
 		}()
 	}
-	why = s.Wait()
+	if why = s.Wait(); s.mute.Load() {
+		why = s.neverGreeted()
+	}
 	close(s.silent)
 	r.turn(nil)
 	r.abandon(s)

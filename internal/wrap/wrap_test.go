@@ -391,6 +391,18 @@ func TestAServerThatIsNone(t *testing.T) {
 	}
 }
 
+// A server that never answers the handshake is ended in its time, and both its client and whoever
+// started the wrapper are told why.
+func TestAServerThatNeverAnswersTheHandshake(t *testing.T) {
+	t.Parallel()
+	w := start(t, "mute", false)
+	const why = "the server behind sidecall wrap did not answer initialize within 100ms"
+	answer := w.ask("1", "initialize", `{"protocolVersion":"2025-11-25","capabilities":{},"clientInfo":{"name":"c","version":"1"}}`)
+	if err := <-w.served; !strings.Contains(answer, `"code":-32603`) || !strings.Contains(answer, why) || err == nil || !strings.Contains(err.Error(), why) {
+		t.Errorf("%s, %v", answer, err)
+	}
+}
+
 // A call of a keyed tool, of a server that says that it honours the key, is sent again with the same one
 // when its answer was lost. The key is of no use to a server that does not say so.
 func TestAKeyedTool(t *testing.T) {
