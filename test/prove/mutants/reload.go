@@ -14,7 +14,7 @@ func reloads() []Mutant {
 		one("reload: a config that needs a restart takes over", reload,
 			"len(fixed) > 0 {", "len(fixed) > 100 {", test("./internal/app", "TestAConfigThatIsWrongIsRefusedAsAWhole")),
 		one("reload: what calls still have is closed", generation,
-			"errors.Join(g.tools.Retire(ctx), g.close(ctx))", "g.close(ctx)", test("./internal/app", "TestConfigsThatCallsHoldAreBounded")),
+			"errors.Join(g.tools.Retire(ctx), g.close(ctx), g.observed.Close())", "errors.Join(g.close(ctx), g.observed.Close())", test("./internal/app", "TestConfigsThatCallsHoldAreBounded")),
 		one("reload: a backend that is kept is closed by the first that leaves it", premises,
 			"h.users.Add(-1) > 0 {", "h.users.Add(-1) > 100 {", test("./internal/app", "TestAnMCPServerIsKeptAndItsToolsAreReadAnew")),
 		one("reload: what workers register is looked at as before", workerAdopted,

@@ -29,6 +29,7 @@ var elsewhere = map[string]string{
 	"explain.LostResult":    "what the record says",
 	"explain.Unrepeatable":  "what the record says: repeatable_test.go",
 	"explain.Unknown":       "the call was sent",
+	"call.judge":            "the call was made: a profile that observes refuses nothing",
 	"explain.NeverRun":      "what a resumed conversation is told of a record",
 	"explain.Lost":          "what a resumed conversation is told of a record",
 	"explain.Forgotten":     "what a resumed conversation is told of a record",
