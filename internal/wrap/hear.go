@@ -97,15 +97,6 @@ func (s *server) deliver(id string, a mcptool.Relayed) {
 	}
 }
 
-// take returns the request of the client that is answered now; empty when there is none.
-func (s *server) take(id jsontext.Value) passing {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	of := s.passed[string(id)]
-	delete(s.passed, string(id))
-	return of
-}
-
 // request passes on what the server asks the client. An id under which the client still owes an
 // answer to an earlier process is refused: the two could not be told apart.
 func (s *server) request(text []byte, m message) {

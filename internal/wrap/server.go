@@ -141,24 +141,20 @@ func (s *server) greeted() {
 	s.hello.initialize = s.greeting
 }
 
-// greet tells the next life of a server how the client has begun. Its answer is the relay's.
-func (s *server) greet(ctx context.Context, hello opening) error {
+// greet tells the next life of a server how the client has begun, and returns what it says to that.
+func (s *server) greet(ctx context.Context, hello opening) (says json.RawMessage, err error) {
 	ctx, cancel := context.WithTimeout(ctx, handshake)
 	defer cancel()
 	asks, err := readObject(hello.initialize)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	id := s.newID()
-	says, err := s.exchange(ctx, id, asks.set("id", marshal(id)).text())
-	if err != nil {
-		return err
-	}
-	s.tools.declared(says)
-	if hello.initialized != nil {
+	says, err = s.exchange(ctx, id, asks.set("id", marshal(id)).text())
+	if err == nil && hello.initialized != nil {
 		_, err = s.Send(ctx, hello.initialized, nil)
 	}
-	return err
+	return says, err
 }
 
 // pass sends a request of the client, whose answer goes to it.
@@ -194,4 +190,13 @@ func (s *server) watch(id jsontext.Value) {
 
 func (s *server) neverGreeted() error {
 	return fmt.Errorf("the server behind sidecall wrap did not answer initialize within %s", s.Handshake)
+}
+
+// take returns the request of the client that is answered now; empty when there is none.
+func (s *server) take(id jsontext.Value) passing {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	of := s.passed[string(id)]
+	delete(s.passed, string(id))
+	return of
 }

@@ -103,11 +103,13 @@ func (r *Relay) run(ctx context.Context) (spoke bool, why error) {
 		r.turn(s)
 	} else {
 		go func() {
-			if err := s.greet(ctx, hello); err != nil {
+			says, err := s.greet(ctx, hello)
+			if err != nil {
 				r.Log.Warn("the server does not take its handshake again", "error", err)
 				s.End()
 				return
 			}
+			r.tools.declared(says)
 			r.turn(s)
 			r.tools.wish()
 		}()

@@ -168,14 +168,3 @@ func refusedByUser(responses sdk.InputResponseMap) string {
 	}
 	return ""
 }
-
-// shortened is a text of at most so many bytes, with what shows that it was longer.
-func shortened(s string, most int) string {
-	if len(s) <= most {
-		return s
-	}
-	for most > 0 && !utf8.RuneStart(s[most]) {
-		most--
-	}
-	return s[:most] + "…"
-}

@@ -228,3 +228,13 @@ type Options struct {
 	// Bytes is what requests take room of while they are worked on; nil is without a bound.
 	Bytes *limit.Bytes
 }
+
+// long is a call that may become a task, while it runs here.
+type long struct {
+	of     identity.Call
+	cancel context.CancelFunc
+}
+
+// tasksExtension is the name of the extension of 2026-07-28 by which a client takes the handle of
+// a task in place of a result.
+const tasksExtension = "io.modelcontextprotocol/tasks"

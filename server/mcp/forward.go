@@ -124,3 +124,6 @@ func setPrivate(result sdk.Result) {
 
 // private is what of a profile's answers may be kept for its client alone.
 const private = "private"
+
+// stateless20260728 is the first revision without sessions.
+const stateless20260728 = "2026-07-28"

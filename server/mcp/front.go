@@ -91,9 +91,6 @@ func (f *Front) Handler() http.Handler {
 // Bounded is a handler under the bounds of the front, for what is served beside it.
 func (f *Front) Bounded(next http.Handler) http.Handler { return bounded(&f.options, next) }
 
-// stateless20260728 is the first revision without sessions.
-const stateless20260728 = "2026-07-28"
-
 func (f *Front) serve(w http.ResponseWriter, req *http.Request) {
 	if _, err := f.face(req.Context(), req.PathValue("profile")); err != nil {
 		http.Error(w, err.Error(), httpStatus(err))

@@ -10,12 +10,6 @@ import (
 	sidecallv1 "github.com/sidecall/sidecall/proto/sidecall/v1"
 )
 
-// long is a call that may become a task, while it runs here.
-type long struct {
-	of     identity.Call
-	cancel context.CancelFunc
-}
-
 // runOrHand makes a call of a client that takes tasks. One that has not ended after a while goes on
 // without its request, which is answered with its handle.
 func (f *face) runOrHand(ctx context.Context, req *sdk.CallToolRequest, of named, call *sidecallv1.ExecuteToolStreamRequest, after time.Duration) (*sidecallv1.ExecuteToolResponse, *taskResult, error) {
@@ -80,3 +74,6 @@ func (f *face) cancelTasks(which func(identity.Call) bool) {
 		}
 	}
 }
+
+// longAfter is how long a call runs before it is a task.
+const longAfter = 500 * time.Millisecond

@@ -24,12 +24,7 @@ import (
 )
 
 const (
-	// tasksExtension is the name of the extension of 2026-07-28 by which a client takes the handle of
-	// a task in place of a result.
-	tasksExtension = "io.modelcontextprotocol/tasks"
-	// longAfter is how long a call runs before it is a task, and pollAfter how long a client is to
-	// wait before it asks for it.
-	longAfter = 500 * time.Millisecond
+	// pollAfter is how long a client is to wait before it asks for a task.
 	pollAfter = time.Second
 	// metaTask is where a handle stands in a result on its way through the library, which has none.
 	metaTask = "dev.sidecall/task"

@@ -16,7 +16,7 @@ import (
 )
 
 // mostUpward is how many of a hundred arrows of a room run upward; fewer do.
-const mostUpward = 12
+const mostUpward = 8
 
 func main() {
 	arrows := flag.Bool("arrows", false, "show the arrows that run upward")

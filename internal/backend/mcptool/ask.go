@@ -9,12 +9,6 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 )
 
-// What a server may ask of its client.
-const (
-	methodElicit = "elicitation/create"
-	methodSample = "sampling/createMessage"
-)
-
 // handsOn are the words of the config for what a server may ask.
 var handsOn = map[string]string{methodElicit: "elicitation", methodSample: "sampling"}
 

@@ -6,6 +6,12 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 )
 
+// What a server may ask of its client.
+const (
+	methodElicit = "elicitation/create"
+	methodSample = "sampling/createMessage"
+)
+
 const (
 	// maxAsked is how many requests of a server wait for their answers at a time;
 	// more are dropped. The SDK takes any number, with a goroutine for each, so that

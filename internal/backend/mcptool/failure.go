@@ -21,6 +21,15 @@ import (
 )
 
 const (
+	// readyWait is how long an attempt waits for a session: long enough for a server
+	// that has just died to be there again, so that nobody notices.
+	readyWait = 2 * time.Second
+	// soon is what a call is told that has waited for a session in vain, while one is
+	// still being opened.
+	soon = time.Second
+)
+
+const (
 	errorTypeTimeout = "timeout"
 	errorTypeOther   = "result_type"
 	errorTypeInput   = "input_required"

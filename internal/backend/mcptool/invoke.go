@@ -14,16 +14,8 @@ import (
 	"github.com/sidecall/sidecall/internal/tool"
 )
 
-const (
-	// readyWait is how long an attempt waits for a session: long enough for a server
-	// that has just died to be there again, so that nobody notices.
-	readyWait = 2 * time.Second
-	// soon is what a call is told that has waited for a session in vain, while one is
-	// still being opened.
-	soon = time.Second
-	// methodCall is the method of a tool call.
-	methodCall = "tools/call"
-)
+// methodCall is the method of a tool call.
+const methodCall = "tools/call"
 
 // Invoke implements backend.Backend: one tools/call.
 func (b *Backend) Invoke(ctx context.Context, call backend.Invocation) (backend.Reply, *tool.Failure) {

@@ -42,7 +42,7 @@ func (f *following) answer(ctx context.Context) *tool.Failure {
 // unasked is a task that asks for what nobody gives.
 func (f *following) unasked(ctx context.Context, err error) *tool.Failure {
 	if ctx.Err() != nil {
-		return nil // its end is that of the loop
+		return nil //nolint:nilerr // its end is that of the loop
 	}
 	f.cancel(ctx)
 	word := backend.Invocation{Effect: f.call.Effect} // how cleanly the tool fails by itself says nothing of this end

@@ -157,7 +157,7 @@ func (f *following) look(ctx context.Context) *tool.Failure {
 	a := f.ask(ctx, methodTaskGet, pollTime)
 	switch {
 	case ctx.Err() != nil || passing(a):
-		return nil // the end of ctx is that of the loop
+		return nil //nolint:nilerr // the end of ctx is that of the loop
 	case a.outcome == tooLarge:
 		return lostTask(fmt.Sprintf("what its server says of it is too large to be read (at least %d bytes)", a.size), nil)
 	case a.rpc != nil:
