@@ -39,7 +39,7 @@ func TestWhatIsSaidOfARoom(t *testing.T) {
 		upward, arrows int
 		right          bool
 	}{
-		{0, 0, true}, {11, 100, true}, {12, 100, false}, {1, 1, false}, {1, 9, true},
+		{0, 0, true}, {7, 100, true}, {8, 100, false}, {1, 1, false}, {1, 13, true},
 	} {
 		if said := judge(test.upward, test.arrows); (said == "") != test.right {
 			t.Errorf("%d of %d: %q", test.upward, test.arrows, said)
