@@ -132,6 +132,8 @@ func TestJournalCarriesResultsOverAnOutage(t *testing.T) {
 				}
 			}
 			if c.killed {
+				// What a killed process had to say in its log may be lost with it.
+				harness.WaitFor(t, "the log to tell of all", func() bool { return strings.Count(s.Log(), "settlement journaled") == 3 })
 				s.Kill()
 				if c.backFirst {
 					redis.Restart()
