@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"strconv"
+	"sync"
 	"time"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
@@ -23,18 +24,29 @@ func (b *Backend) Invoke(ctx context.Context, call backend.Invocation) (backend.
 	if failure != nil {
 		return backend.Reply{}, failure
 	}
+	leave := sync.OnceFunc(s.leave)
+	defer leave()
 	h := &hearing{call: &call}
 	defer h.stop()
-	reply, failure, handle := b.send(ctx, s, h)
-	s.leave()
-	if handle != nil {
-		return b.follow(ctx, h, handle)
+	params, failure := b.params(ctx, s, h)
+	if failure != nil {
+		return backend.Reply{}, failure
 	}
-	return reply, failure
+	h.at(s)
+	c := &capture{right: call.Right, room: call.Room}
+	lasting, end := s.lasting(ctx)
+	defer end()
+	_, err := s.client.CallTool(c.in(lasting), params)
+	reply, failure, handle := s.outcome(ctx, &call, s.done(c), err)
+	if handle == nil {
+		return reply, failure
+	}
+	leave() // what is followed holds no session
+	return b.follow(ctx, h, handle)
 }
 
-// send makes the request of a call. handle is its answer where that is the handle of a task.
-func (b *Backend) send(ctx context.Context, s *session, h *hearing) (_ backend.Reply, _ *tool.Failure, handle json.RawMessage) {
+// params are those of the request of a call.
+func (b *Backend) params(ctx context.Context, s *session, h *hearing) (*mcp.CallToolParams, *tool.Failure) {
 	call := h.call
 	params := &mcp.CallToolParams{Name: call.Target, Arguments: call.Args, Meta: metaOf(ctx)}
 	params.Meta[identity.Key] = call.IdempotencyKey
@@ -43,18 +55,18 @@ func (b *Backend) send(ctx context.Context, s *session, h *hearing) (_ backend.R
 	}
 	if call.Round != nil {
 		if err := s.hand(call.Round, params); err != nil {
-			return backend.Reply{}, unfit(err), nil
+			return nil, unfit(err)
 		}
 	}
 	if call.Progress != nil {
 		h.token = "sidecall-" + strconv.FormatInt(b.attempts.Add(1), 10)
 		params.Meta["progressToken"] = h.token
 	}
-	h.at(s)
-	a, err := s.exchange(ctx, &capture{right: call.Right, room: call.Room}, func(ctx context.Context) error {
-		_, err := s.client.CallTool(ctx, params)
-		return err
-	})
+	return params, nil
+}
+
+// outcome reads what was seen of a call. handle is its answer where that is the handle of a task.
+func (s *session) outcome(ctx context.Context, call *backend.Invocation, a seen, err error) (_ backend.Reply, _ *tool.Failure, handle json.RawMessage) {
 	s.describe(ctx, a)
 	if a.withheld {
 		return backend.Reply{}, backend.LeaseLost(), nil

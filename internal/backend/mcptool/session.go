@@ -133,11 +133,20 @@ func (s *session) refuse() {
 	}
 }
 
+// lasting is a context that ends with the session too.
+func (s *session) lasting(ctx context.Context) (_ context.Context, end func()) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	stop := context.AfterFunc(s.ctx, func() { cancel(errEnded) })
+	return ctx, func() {
+		stop()
+		cancel(nil)
+	}
+}
+
 // exchange sends one request, as long as the session lasts, and returns what was seen of it.
 func (s *session) exchange(ctx context.Context, c *capture, send func(context.Context) error) (seen, error) {
-	ctx, cancel := context.WithCancelCause(ctx)
-	defer cancel(nil)
-	defer context.AfterFunc(s.ctx, func() { cancel(errEnded) })()
+	ctx, end := s.lasting(ctx)
+	defer end()
 	err := send(c.in(ctx))
 	return s.done(c), err
 }
