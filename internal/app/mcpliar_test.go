@@ -183,7 +183,7 @@ func TestANarrowFrontReachesOnlyWhatCameThroughIt(t *testing.T) {
 			t.Errorf("a call of another's by its id: %v, %v", res, err)
 		}
 		res, err = session.CallTool(t.Context(), &mcp.CallToolParams{Name: "read_output", Arguments: map[string]any{"output_ref": kept}, Meta: id("toolu_4")})
-		if err != nil || !res.IsError || !strings.Contains(text(t, res), "NOT_FOUND") || strings.Contains(text(t, res), "word word") {
+		if err != nil || !res.IsError || !strings.Contains(text(t, res), "NOT_FOUND") || strings.Contains(text(t, res), "word ") {
 			t.Errorf("an output of another's: %v, %.300s", err, text(t, res))
 		}
 		res, err = session.CallTool(t.Context(), &mcp.CallToolParams{Name: "words", Arguments: map[string]any{}, Meta: id("toolu_3")})

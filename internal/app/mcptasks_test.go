@@ -8,6 +8,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"maps"
 	"net/http"
 	"net/http/httptest"
 	"net/http/httputil"
@@ -60,9 +61,7 @@ func (s *shop) say(t *testing.T, capabilities, method, name string, params map[s
 		"io.modelcontextprotocol/clientInfo":         map[string]any{"name": "test", "version": "1"},
 		"io.modelcontextprotocol/clientCapabilities": json.RawMessage(capabilities),
 	}
-	for key, value := range meta {
-		all[key] = value
-	}
+	maps.Copy(all, meta)
 	params["_meta"] = all
 	body, err := json.Marshal(map[string]any{"jsonrpc": "2.0", "id": 1, "method": method, "params": params})
 	if err != nil {

@@ -147,7 +147,7 @@ func runPayer(lane string) int {
 var keyIn = regexp.MustCompile(`key-\d+-`)
 
 func asks(url string) (code int, said string, err error) {
-	res, err := http.Post(url, "", nil) //nolint:noctx // the process ends with it
+	res, err := http.Post(url, "", nil)
 	if err != nil {
 		return 0, "", err
 	}
