@@ -24,6 +24,9 @@ func (f *face) call(ctx context.Context, req *sdk.CallToolRequest) (*sdk.CallToo
 	if !utf8.Valid(req.Params.Arguments) {
 		return nil, &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: "arguments: they are not valid UTF-8"}
 	}
+	if of.made {
+		f.unnamed(req.Params.Name)
+	}
 	at := round{ID: of.ToolUse}
 	again := req.Params.RequestState != "" || req.Params.InputResponses != nil
 	if again {

@@ -27,6 +27,8 @@ type face struct {
 	handler sdk.ToolHandler
 	// servers: there are MCP servers behind it.
 	servers bool
+	// nameless is done when the log was told of a call that nobody would know again.
+	nameless sync.Once
 
 	mu     sync.Mutex
 	listed map[string]*sidecallv1.Tool

@@ -8,6 +8,7 @@ import (
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/sidecall/sidecall/internal/identity"
+	sidecallv1 "github.com/sidecall/sidecall/proto/sidecall/v1"
 )
 
 // named is the identity of a request, within a scope.
@@ -67,4 +68,18 @@ func (n *named) again(id string) {
 		n.Conversation = alone(id)
 	}
 	n.ToolUse = id
+}
+
+// unnamed has the log say, once, that calls with an effect come without an id.
+func (f *face) unnamed(tool string) {
+	f.mu.Lock()
+	effect := f.listed[tool].GetEffect()
+	f.mu.Unlock()
+	if effect == sidecallv1.Effect_EFFECT_UNSPECIFIED || effect == sidecallv1.Effect_EFFECT_READ_ONLY {
+		return
+	}
+	f.nameless.Do(func() {
+		f.options.Log.Warn("mcp: a client says no id of a call that has an effect (_meta, see docs/mcp.md): sent again it is another call",
+			"tool", tool, "profile", f.profile)
+	})
 }

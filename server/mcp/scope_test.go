@@ -1,12 +1,14 @@
 package mcp
 
 import (
+	"log/slog"
 	"strings"
 	"testing"
 
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/sidecall/sidecall/internal/identity"
+	sidecallv1 "github.com/sidecall/sidecall/proto/sidecall/v1"
 )
 
 func TestTheConversationOfARequest(t *testing.T) {
@@ -50,5 +52,25 @@ func TestWithoutAnIDEveryRequestIsACallOfItsOwn(t *testing.T) {
 	}
 	if in, err := name(meta, "session 1"); err != nil || in.Conversation != "session 1" {
 		t.Errorf("in a session it is %+v, %v", in, err)
+	}
+}
+
+// That nobody knows such a call again is said once, where it matters.
+func TestCallsWithoutAnIDAreToldToTheLog(t *testing.T) {
+	var log strings.Builder
+	f := &face{options: &Options{Log: slog.New(slog.NewTextHandler(&log, nil))}, listed: map[string]*sidecallv1.Tool{
+		"look": {Effect: sidecallv1.Effect_EFFECT_READ_ONLY}, "pay": {Effect: sidecallv1.Effect_EFFECT_NON_IDEMPOTENT},
+	}}
+	for _, tool := range []string{"look", "nobody's"} {
+		f.unnamed(tool)
+	}
+	if log.Len() > 0 {
+		t.Errorf("of what has no effect it says %s", log.String())
+	}
+	for range 2 {
+		f.unnamed("pay")
+	}
+	if n := strings.Count(log.String(), "sent again it is another call"); n != 1 || !strings.Contains(log.String(), "tool=pay") {
+		t.Errorf("it is said %d times: %s", n, log.String())
 	}
 }
