@@ -250,6 +250,10 @@ func TestACallIsDenied(t *testing.T) {
 					t.Fatalf("%v", res)
 				}
 			}
+			found := find(t, s, &sidecallv1.FindExecutionsRequest{ToolUseId: "toolu_1"}).GetExecutions()
+			if len(found) != 1 || found[0].GetVerdict() != sidecallv1.Verdict_VERDICT_NOT_RUN || !strings.Contains(found[0].GetExplanation(), "denied by ada (ann): not this one") {
+				t.Errorf("whether it ran is answered %v", found)
+			}
 			_, err = operator(s).ApproveExecution(t.Context(), approval())
 			wantStatus(t, err, codes.FailedPrecondition, "is done already")
 			if n := upstream.Calls.Load(); n != 0 {

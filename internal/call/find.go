@@ -229,6 +229,10 @@ func (t *telling) verdict() (verdict sidecallv1.Verdict, explanation, advice str
 		return sidecallv1.Verdict_VERDICT_RUNNING,
 			fmt.Sprintf("%s is running it, and its lease ends at %s", record.Owner, record.LeaseUntil.UTC().Format(time.RFC3339)),
 			"Wait for its result: the same id sent again gets it."
+	case fate == dedupe.Ran && t.denied() && record.MayHaveRun():
+		return sidecallv1.Verdict_VERDICT_UNKNOWN, "an earlier attempt may have run, and another one was not allowed: " + t.ended(), t.find()
+	case fate == dedupe.Ran && t.denied():
+		return sidecallv1.Verdict_VERDICT_NOT_RUN, "nothing of it has had an effect: " + t.ended(), "It never runs under this id any more. What is still wanted needs a new id."
 	case fate == dedupe.Ran:
 		return sidecallv1.Verdict_VERDICT_RAN, t.ended(),
 			"Sent again with the same ids it gets this result, and does not run. Under another id it would run again."
@@ -251,6 +255,12 @@ func (t *telling) verdict() (verdict sidecallv1.Verdict, explanation, advice str
 		return sidecallv1.Verdict_VERDICT_NOT_RUN, why, "It never runs under this id any more. What is still wanted needs a new id."
 	}
 	return sidecallv1.Verdict_VERDICT_UNKNOWN, "it may have run, and nobody knows: " + t.ended(), t.find()
+}
+
+// denied reports that a person has not allowed the call, whose record is done by that.
+func (t *telling) denied() bool {
+	recorded, err := result.Recorded(t.known.Record)
+	return err == nil && recorded.GetResolution() != nil && recorded.GetError().GetCode() == string(tool.CodePermissionDenied)
 }
 
 // waits says what a held call waits for.
