@@ -30,8 +30,11 @@ const verdict = (page) => page.locator('.answer .verdict').innerText()
 
 /** No page is wider than its window. */
 async function fits(page) {
-  const { wide, window } = await page.evaluate(() => ({ wide: document.documentElement.scrollWidth, window: innerWidth }))
-  assert.ok(wide <= window, `${page.url()} is ${wide} wide in a window of ${window}`)
+  const { wide, window, by } = await page.evaluate(() => ({
+    wide: document.documentElement.scrollWidth, window: innerWidth,
+    by: [...document.querySelectorAll('main *')].filter((e) => e.getBoundingClientRect().right > innerWidth).map((e) => e.outerHTML.slice(0, 200)),
+  }))
+  assert.ok(wide <= window, `${page.url()} is ${wide} wide in a window of ${window}, by ${by.join('\n')}`)
 }
 
 async function search(page, text) {
@@ -53,11 +56,12 @@ try {
   await picture(page, 'console-home')
 
   // The search box has the focus: typed, and Enter.
+  await page.waitForFunction(() => document.activeElement?.matches('[type=search], [role=searchbox]'))
   await page.keyboard.type('order_id=A-77')
-  await page.keyboard.press('Enter')
+  await Promise.all([page.waitForURL('**/find?**'), page.keyboard.press('Enter')]) // until all of it is there
   await page.getByRole('heading', { name: 'Found' }).waitFor()
   await picture(page, 'console-found')
-  assert.deepEqual((await page.locator('.calls .verdict').allInnerTexts()).sort(), ['RAN', 'UNKNOWN'])
+  assert.deepEqual((await page.locator('.calls .verdict').allInnerTexts()).sort(), ['RAN', 'UNKNOWN'], `${page.url()}: ${await page.locator('main').innerText()}`)
   await search(page, 'A-77') // by whatever argument
   assert.equal(await page.locator('.calls .verdict').count(), 2)
   await search(page, 'order_id=A-99')
