@@ -18,7 +18,13 @@ import (
 // picturesEnv names the directory that gets pictures of the pages; none without it.
 const picturesEnv = "SIDECALL_E2E_PICTURES"
 
-const consoleConfig = `
+// longestSocket is how long the path of a socket may be, in bytes.
+const longestSocket = 107
+
+// longTool is as long as a tool's name may be.
+var longTool = strings.Repeat("t", 64)
+
+var consoleConfig = `
 store: {embedded: {path: s.db}}
 backends: {sh: {exec: {env: [PATH]}}}
 default_profile: code
@@ -34,6 +40,11 @@ tools:
     attempt_timeout: 200ms
     exec: {argv: [sleep, "60"]}
     input_schema: {type: object, properties: {order_id: {type: string}}, required: [order_id]}
+  ` + longTool + `:
+    backend: sh
+    attempt_timeout: 200ms
+    exec: {argv: [sleep, "60"]}
+    input_schema: {type: object}
   get_order:
     backend: sh
     effect: read_only
@@ -54,8 +65,21 @@ func TestAPersonAtTheConsole(t *testing.T) {
 	call("toolu_lost", "charge", `{"order_id":"A-77"}`)
 	call("toolu_miss", "get_order", `{"order_id":"A-1"}`)
 	call("toolu_held", "refund", `{"order_id":"A-78","cents":5000}`)
+	// Words without a place to break them, wherever the pages show a word.
+	long := strings.Repeat("w", 200)
+	for _, name := range []string{"refund", "charge", longTool} {
+		s.Call(&sidecallv1.ExecuteToolRequest{
+			ToolUseId: name + long, ToolName: name, ArgumentsJson: `{"order_id":"` + long + `","cents":5000}`,
+			ConversationId: long, TurnId: long, PromptId: long, Labels: map[string]string{"user": long},
+		})
+	}
+	operator := filepath.Dir(strings.TrimPrefix(s.Operator, "unix://")) + "/"
+	operator += strings.Repeat("o", longestSocket-len(operator))
+	if err := os.Symlink("op.sock", operator); err != nil {
+		t.Fatal(err)
+	}
 
-	console := exec.CommandContext(context.WithoutCancel(t.Context()), harness.Binary(t), "console", "--addr", s.Operator, "--by", "ada")
+	console := exec.CommandContext(context.WithoutCancel(t.Context()), harness.Binary(t), "console", "--addr", "unix://"+operator, "--by", "ada")
 	console.Stderr = os.Stderr
 	out, err := console.StdoutPipe()
 	if err != nil {

@@ -32,7 +32,7 @@ const verdict = (page) => page.locator('.answer .verdict').innerText()
 async function fits(page) {
   const { wide, window, by } = await page.evaluate(() => ({
     wide: document.documentElement.scrollWidth, window: innerWidth,
-    by: [...document.querySelectorAll('main *')].filter((e) => e.getBoundingClientRect().right > innerWidth).map((e) => e.outerHTML.slice(0, 200)),
+    by: [...document.querySelectorAll('body *')].filter((e) => e.getBoundingClientRect().right > innerWidth || e.scrollWidth > innerWidth).map((e) => e.outerHTML.slice(0, 200)),
   }))
   assert.ok(wide <= window, `${page.url()} is ${wide} wide in a window of ${window}, by ${by.join('\n')}`)
 }
@@ -118,7 +118,9 @@ try {
   await phone.getByRole('button', { name: 'Find' }).click()
   assert.equal(await verdict(phone), 'RAN')
   await picture(phone, 'console-phone')
-  for (const path of ['./', 'tools', 'find?q=order_id%3DA-77', 'find?q=toolu_ran', 'conversation?id=c1']) {
+  const long = 'w'.repeat(200)
+  const call = (tool) => `find?q=${tool}${long}`
+  for (const path of ['./', 'tools', 'find?q=order_id%3DA-77', `find?q=order_id%3D${long}`, `find?q=${long}%3DA-77`, 'find?q=toolu_ran', call('refund'), call('charge'), call('t'.repeat(64)), 'conversation?id=c1', `conversation?id=${long}`]) {
     const shown = await open({ viewport: { width: 360, height: 740 } })
     await shown.goto(url)
     await shown.goto(new URL(path, url).href)
