@@ -18,13 +18,13 @@ import (
 
 // hold is what a person is to be asked before the call; nil where nobody need be. Where the
 // condition cannot be evaluated one is.
-func (c *call) hold() *dedupe.Hold {
+func (c *checked) hold() *dedupe.Hold {
 	policy := &c.route.Tool.Policy
 	if c.effect() == tool.ReadOnly {
 		return nil
 	}
 	if approval := c.route.Approval; approval != nil {
-		asks, why := approval.Asks(c.args.values)
+		asks, why := approval.Asks(c.values)
 		reason := "approve_when: " + approval.String()
 		if why != nil {
 			c.log.cause = why
@@ -42,8 +42,8 @@ func (c *call) hold() *dedupe.Hold {
 
 // heldAfter is the hold of a call of which it was only asked, by what a rule says of its prompt; nil
 // where nobody has to be asked, or somebody has allowed it.
-func (c *call) heldAfter(heard rules.Heard, record dedupe.Record) *dedupe.Hold {
-	c.run.before, c.run.approval, heard.Asked = record.Epoch, approvalOf(record), true
+func (c *checked) heldAfter(heard rules.Heard) *dedupe.Hold {
+	heard.Asked = true
 	refused := c.held.hear(nil, heard)
 	if refused == nil {
 		return nil
@@ -52,14 +52,14 @@ func (c *call) heldAfter(heard rules.Heard, record dedupe.Record) *dedupe.Hold {
 }
 
 // mayRun answers a call that nobody has to be asked of, and of which no more was to be known.
-func (c *call) mayRun() *answer {
-	a := c.result().Valid(c.route.Tool.Name, c.args.notes)
-	a.Approval = c.run.approval
-	return a
+func (a *admitted) mayRun() *answer {
+	valid := a.result().Valid(a.route.Tool.Name, a.notes)
+	valid.Approval = a.approval
+	return valid
 }
 
 // question is what the record of a held call keeps of what is asked: until when, its record says.
-func (c *call) question(reason string) []byte {
+func (c resolved) question(reason string) []byte {
 	a := c.asking(explain.Hold{Why: reason})
 	a.LastTook(time.Time{}, time.Time{})
 	encoded, err := proto.Marshal(rendered(a))
@@ -70,7 +70,7 @@ func (c *call) question(reason string) []byte {
 }
 
 // asking answers a call that a person has to allow first.
-func (c *call) asking(h explain.Hold) *answer {
+func (c resolved) asking(h explain.Hold) *answer {
 	a := c.result().Refused(c.subject().Held(h), 0)
 	a.Hold, a.Recorded = holdOf(h), true
 	return a
@@ -90,7 +90,6 @@ func (r recorded) held() *answer {
 	if !r.Record.Approved() {
 		r.log.needs, r.log.claim = notify.Held, strconv.FormatInt(r.Record.Epoch, 10)
 	}
-	r.standIn(r.Record.Effect)
 	return r.asking(askedOf(r.Record))
 }
 
@@ -113,12 +112,6 @@ func refusedAfterClaim(refused *answer) ending {
 		return ending{answer: refused, state: dedupe.Held}
 	}
 	return ending{answer: refused, state: dedupe.NotRun}
-}
-
-// askedAfterClaim answers a call whose claim is about to be settled as held. The store's clock
-// is known as far as it was told with the claim.
-func (c *call) askedAfterClaim(why string) *answer {
-	return c.asking(explain.Hold{Why: why, Until: c.run.claim.Now().Add(c.route.Tool.Policy.ApprovalTTL)})
 }
 
 // decided reports that a person is asked of a call, or has allowed it, with the arguments as they

@@ -5,85 +5,83 @@ import (
 
 	"github.com/sidecall/sidecall/dedupe"
 	"github.com/sidecall/sidecall/internal/call/explain"
-	"github.com/sidecall/sidecall/internal/catalog"
 	"github.com/sidecall/sidecall/internal/identity"
 	"github.com/sidecall/sidecall/internal/schema"
 	"github.com/sidecall/sidecall/internal/tool"
 )
 
-// arguments are what a call is called with, as far as that is known.
+// arguments are what a call is called with.
 type arguments struct {
 	refs        *references      // what they refer to; nil for nothing
-	values      map[string]any   // checked, numbers as json.Number; nil while they cannot be read
+	values      map[string]any   // numbers as json.Number
 	canonical   []byte           // in canonical form (RFC 8785)
 	fingerprint [32]byte         // of the tool with them
 	notes       []string         // what was changed in them
-	effect      dedupe.EffectKey // what the call does, apart from its id
-}
-
-// written are the arguments as the model knows them.
-func (a *arguments) written() map[string]any {
-	if a.refs != nil {
-		return a.refs.sent
-	}
-	return a.values
-}
-
-// read are the arguments, with what they refer to.
-func (a *arguments) read(route *catalog.Route, sent string) (map[string]any, *tool.Error) {
-	if a.refs != nil && !a.refs.lost() {
-		return a.refs.resolved, nil
-	}
-	return route.Schema.ParseArgs(sent)
+	effectKey   dedupe.EffectKey // what the call does, apart from its id
 }
 
 // validate checks the arguments. A call that fails here has touched neither
 // the store nor the backend.
-func (c *call) validate(ctx context.Context) *answer {
-	violations, err := c.violations(ctx)
+func (r resolved) validate(ctx context.Context, refs *references) (c checked, refused *answer) {
+	c.resolved = r
+	violations, err := c.read(ctx, r, refs)
 	switch {
 	case err != nil:
-		return c.result().Refused(c.notStarted(ctx), 0)
+		return c, r.result().Refused(r.notStarted(ctx), 0)
 	case len(violations) > 0:
-		return c.invalid(ctx, violations)
+		return c, r.invalid(ctx, refs, violations)
 	}
-	if c.ValidateOnly {
-		return c.result().Valid(c.route.Tool.Name, c.args.notes)
+	if r.ValidateOnly {
+		return c, r.result().Valid(r.route.Tool.Name, c.notes)
 	}
-	canonical, err := schema.Canonical(c.args.values)
-	if err != nil {
-		return c.result().NotValid([]tool.Error{c.subject().Unwritable(err, c.Arguments)})
+	if c.canonical, err = schema.Canonical(c.values); err != nil {
+		return c, r.result().NotValid([]tool.Error{r.subject().Unwritable(err, r.Arguments)})
 	}
-	c.args.canonical, c.args.fingerprint = canonical, schema.Fingerprint(c.route.Tool.Name, canonical)
-	if c.args.refs != nil {
-		c.args.fingerprint = c.args.refs.fingerprint(c.route.Tool.Name, c.args.values)
+	c.fingerprint = schema.Fingerprint(r.route.Tool.Name, c.canonical)
+	if refs != nil {
+		c.fingerprint = refs.fingerprint(r.route.Tool.Name, c.values)
 	}
-	return c.identify()
+	r.now.Print, r.now.Checked = c.fingerprint, true
+	return c, c.identify()
 }
 
-// violations reads the arguments and says what is wrong with them. It fails when the
+// read reads the arguments of a call and says what is wrong with them. It fails when the
 // caller has left before that is known.
-func (c *call) violations(ctx context.Context) ([]tool.Error, error) {
-	args, violation := c.args.read(c.route, c.Arguments)
-	if violation != nil {
-		return []tool.Error{*violation}, nil
+func (a *arguments) read(ctx context.Context, r resolved, refs *references) ([]tool.Error, error) {
+	if a.refs = refs; refs != nil && !refs.lost() {
+		a.values = refs.resolved
+	} else {
+		values, violation := r.route.Schema.ParseArgs(r.Arguments)
+		if violation != nil {
+			return []tool.Error{*violation}, nil
+		}
+		a.values = values
 	}
-	c.args.values = args // what is refused is logged with its shape too
-	checked, notes, violations, err := c.route.Schema.CheckWithin(ctx, args, len(c.Arguments)+c.args.refs.size())
+	a.known(r.call) // what is refused is logged with its shape too
+	taken, notes, violations, err := r.route.Schema.CheckWithin(ctx, a.values, len(r.Arguments)+refs.size())
 	if err != nil {
 		return nil, err
 	}
-	c.args.notes = notes
-	c.args.refs.conceal(violations, c.route)
+	a.notes, r.log.notes = notes, notes
+	refs.conceal(violations, r.route)
 	if len(violations) == 0 {
-		c.args.values = checked
+		a.values = taken
+		a.known(r.call)
 	}
 	return violations, nil
 }
 
+// known says that a call has these arguments.
+func (a *arguments) known(c *call) {
+	c.now.Args, c.now.Written = a.values, a.values
+	if a.refs != nil {
+		c.now.Written = a.refs.sent
+	}
+}
+
 // identify finds out what the call does, apart from its id; it refuses one whose
 // effect belongs to a conversation, and that names none.
-func (c *call) identify() *answer {
+func (c *checked) identify() *answer {
 	rule := &c.route.Tool.Policy.EffectKey
 	if len(rule.Args) == 0 || c.effect() == tool.ReadOnly {
 		return nil
@@ -93,33 +91,34 @@ func (c *call) identify() *answer {
 	}
 	named := make(map[string]any, len(rule.Args))
 	for _, name := range rule.Args {
-		if value, given := c.args.values[name]; given {
+		if value, given := c.values[name]; given {
 			named[name] = value
 		}
 	}
 	canonical, err := schema.Canonical(named)
 	if err != nil { // the whole of them is written already
-		canonical = c.args.canonical
+		canonical = c.canonical
 	}
-	c.args.effect = dedupe.EffectKey{
+	c.effectKey = dedupe.EffectKey{
 		Print:  schema.Fingerprint(c.route.Tool.Name, canonical),
 		Window: rule.Window, WholeTenant: rule.WholeTenant, Allow: c.AllowDuplicateEffect, Request: identity.RequestOf(c.Key.ID),
 	}
+	c.now.Allowed = c.effectKey.Allow || c.effectKey.Request != ""
 	return nil
 }
 
 // invalid answers arguments that break the schema, with what to send instead where
 // that is certain. The words of a schema that an untrusted tool declares itself are its
 // output: bounded as that is, and they enter the prompt.
-func (c *call) invalid(ctx context.Context, violations []tool.Error) *answer {
-	foreign := c.args.values != nil && c.subject().ForeignSchema()
+func (r resolved) invalid(ctx context.Context, refs *references, violations []tool.Error) *answer {
+	foreign := r.now.Args != nil && r.subject().ForeignSchema()
 	if foreign {
-		violations = explain.ForeignWords(violations, c.outputLimit())
+		violations = explain.ForeignWords(violations, r.outputLimit())
 	}
-	a := c.result().NotValid(violations)
+	a := r.result().NotValid(violations)
 	a.Foreign = foreign
-	if c.args.refs == nil { // else it would tell what they stand for
-		a.Suggest("", c.route.Schema.Suggest(ctx, c.args.values, len(c.Arguments)))
+	if refs == nil { // else it would tell what they stand for
+		a.Suggest("", r.route.Schema.Suggest(ctx, r.now.Args, len(r.Arguments)))
 	}
 	return a
 }

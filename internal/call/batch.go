@@ -70,7 +70,7 @@ func (e *Executor) ExecuteBatch(ctx context.Context, lease catalog.Lease, reques
 func lanesOf(calls []*call) [][]int {
 	sequential := make(map[tool.CallID]bool)
 	for _, c := range calls {
-		if c.route != nil && c.route.Tool.Policy.Sequential {
+		if route := c.of.Route; route != nil && route.Tool.Policy.Sequential {
 			sequential[c.Key] = true
 		}
 	}

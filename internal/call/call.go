@@ -34,41 +34,53 @@ var (
 	errCallersDeadline = errors.New("the deadline of the caller has passed")
 )
 
-// call is one request on its way through the pipeline. It belongs to one goroutine; each
-// step makes what the next ones need, as a whole.
+// call is one request on its way through the pipeline, as it is known from the start. It belongs
+// to one goroutine. What a stage makes of it is a value of its own, complete when it is made:
+// resolved, checked, admitted, and an ending.
 type call struct {
 	Request
 
 	start    time.Time
 	snapshot *catalog.Snapshot
-	lease    catalog.Lease  // of a call that is observed
-	route    *catalog.Route // nil when there is no such tool
-	of       rules.Call     // as its rules see it
-
-	held held      // from resolve: the rules that it is held to
-	stay stay      // from seat: what it takes up
-	args arguments // from check: what it is called with
-	run  execution // from claim: what came of it
-	log  report    // what telemetry is told
+	lease    catalog.Lease // of a call that is observed
+	of       rules.Call    // as its rules see it
+	now      rules.Now     // how far it has come, for its rules, for words and for telemetry
+	held     held          // from resolve: the rules that it is held to
+	stay     stay          // from seat: what it takes up
+	caller   *impatient    // who may be answered before the call has ended; nil where it waits
+	log      report        // what telemetry is told
 }
 
-// execution is a call that may be made.
-type execution struct {
+// resolved is a call with its tool: one that its profile may call, where it is to be made; where
+// it is only spoken of, perhaps one that is gone.
+type resolved struct {
+	*call
+
+	route *catalog.Route
+}
+
+// checked is a call with arguments that its tool takes.
+type checked struct {
+	resolved
+	arguments
+}
+
+// admitted is a call that may be made.
+type admitted struct {
+	checked
+
 	claim  *dedupe.Claim // nil when it goes unrecorded
 	before int64         // claims of it before this one
 	tried  tries         // what came of its attempts so far
 	// approval is who has allowed it; nil where nobody was asked.
 	approval *sidecallv1.Resolution
-	// hurried: its caller does not wait for its own deadline. begun is closed when the first
-	// attempt is about to be made, and nil from then on.
-	hurried bool
-	begun   chan struct{}
 }
 
 // report is what telemetry is told of a call beside its result.
 type report struct {
 	trace telemetry.Call // span, metrics and log line
 	rule  string         // by which it was refused, where its code does not tell; see ruleOf
+	notes []string       // what was changed in its arguments
 	cause error          // for the log only
 	stack string         // of a panic, for the log only
 	// needs says what of the call a person is needed for; empty for nothing. claim names the
@@ -80,10 +92,14 @@ type report struct {
 func newCall(snapshot *catalog.Snapshot, req Request) *call {
 	c := &call{Request: req, start: time.Now(), snapshot: snapshot}
 	c.Load = req.Load.Share() // until it leaves
-	c.route, _ = snapshot.Lookup(req.Tool)
 	c.of = rules.Call{
-		Key: req.Key, Prompt: req.Prompt, Tool: req.Tool, Arguments: req.Arguments, Route: c.route, Snapshot: snapshot,
+		Key: req.Key, Prompt: req.Prompt, Tool: req.Tool, Arguments: req.Arguments, Snapshot: snapshot,
 		TokensUsed: req.TokensUsed, Refers: refers(req.Arguments),
+	}
+	c.of.Route, _ = snapshot.Lookup(req.Tool)
+	c.now.Faultless = req.Impossible != nil
+	if c.of.Route != nil {
+		c.now.MayHaveRun = mustNotRepeat(c.of.Route.Tool.Effect)
 	}
 	var found bool
 	if c.of.Profile, found = snapshot.Profiles.Find(req.Profile, req.Offered...); !found {
@@ -97,8 +113,18 @@ func newCall(snapshot *catalog.Snapshot, req Request) *call {
 	return c
 }
 
+// spokenOf is the call with its tool, or where that is gone with one of its name and an effect, to be
+// spoken of.
+func (c *call) spokenOf(effect tool.Effect) resolved {
+	if c.of.Route != nil {
+		return resolved{c, c.of.Route}
+	}
+	c.now.MayHaveRun = mustNotRepeat(effect)
+	return resolved{c, &catalog.Route{Tool: tool.Tool{Name: tool.Shorten(c.Tool, maxToolName), Effect: effect}}}
+}
+
 // effect is shorthand for the effect of the call's tool.
-func (c *call) effect() tool.Effect { return c.route.Tool.Effect }
+func (r resolved) effect() tool.Effect { return r.route.Tool.Effect }
 
 // mustNotRepeat reports effects that a model must not start anew under another
 // id while it may have happened under the first. Of these it is worth asking
@@ -107,26 +133,25 @@ func mustNotRepeat(effect tool.Effect) bool {
 	return effect == tool.NonIdempotent || effect == tool.Keyed
 }
 
-// mayHaveRun reports that the call may have had, under this id, an effect that a
-// model must not repeat under another: in this request or in one before it.
-// Who holds the claim on a non_idempotent call knows that it has not; the record
-// of a keyed one does not tell.
-func (x *execution) mayHaveRun(effect tool.Effect) bool {
-	return mustNotRepeat(effect) && (x.claim == nil || x.earlierMayHaveRun(effect))
-}
-
-// earlierMayHaveRun reports that an attempt, of this request or of one before
-// it, may have had its effect without an answer. Only what may be repeated is
-// sent again after such an attempt.
-func (x *execution) earlierMayHaveRun(effect tool.Effect) bool {
-	return x.tried.ambiguous && effect != tool.ReadOnly ||
-		(effect == tool.Keyed || effect == tool.Idempotent) && x.before > 0
+// update says anew how far the call has come.
+//
+// It may have had, under this id, an effect that a model must not repeat under another, in this
+// request or in one before it: who holds the claim on a non_idempotent call knows that it has not,
+// and the record of a keyed one does not tell. An attempt before the last one, of this request or
+// of one before it, may have had its effect without an answer; only what may be repeated is sent
+// again after such an attempt.
+func (a *admitted) update() {
+	effect, now := a.effect(), &a.now
+	now.Claimed, now.Sent, now.Failure = a.claim != nil, a.tried.sent, a.tried.reading.Failure
+	now.EarlierMayHaveRun = a.tried.ambiguous && effect != tool.ReadOnly ||
+		(effect == tool.Keyed || effect == tool.Idempotent) && a.before > 0
+	now.MayHaveRun = mustNotRepeat(effect) && (a.claim == nil || now.EarlierMayHaveRun)
 }
 
 // outputLimit is the most characters that content may have.
-func (c *call) outputLimit() int {
-	limit := c.route.Tool.Policy.MaxOutputChars
-	if asked := c.MaxOutputChars; asked > 0 && asked < limit {
+func (r resolved) outputLimit() int {
+	limit := r.route.Tool.Policy.MaxOutputChars
+	if asked := r.MaxOutputChars; asked > 0 && asked < limit {
 		return asked
 	}
 	return limit
@@ -134,25 +159,23 @@ func (c *call) outputLimit() int {
 
 // result begins the answer of the call.
 func (c *call) result() result.For {
-	return result.For{ID: c.Key.ID, Start: c.start, Attempts: c.run.tried.sent}
+	return result.For{ID: c.Key.ID, Start: c.start, Attempts: c.now.Sent}
 }
 
 // subject is the call as the words about it see it: with the arguments that its model
 // has seen.
-func (c *call) subject() *explain.Subject {
-	about := c.about()
-	about.Args = c.args.written()
+func (r resolved) subject() *explain.Subject {
+	about := r.about()
+	about.Args = r.now.Written
 	return &explain.Subject{
-		Route: c.route, Snapshot: c.snapshot, About: about,
-		Sent: c.run.tried.sent, MayHaveRun: c.run.mayHaveRun(c.effect()), EarlierMayHaveRun: c.run.earlierMayHaveRun(c.effect()),
+		Route: r.route, Snapshot: r.snapshot, About: about,
+		Sent: r.now.Sent, MayHaveRun: r.now.MayHaveRun, EarlierMayHaveRun: r.now.EarlierMayHaveRun,
 	}
 }
 
 // about is the call as a verification sees it.
 func (c *call) about() interpret.Subject {
-	return interpret.Subject{
-		CallID: c.Key, IdempotencyKey: idempotencyKey(c.Key), Args: c.args.values,
-	}
+	return interpret.Subject{CallID: c.Key, IdempotencyKey: idempotencyKey(c.Key), Args: c.now.Args}
 }
 
 // ending is how a call ended at the backend, before it is recorded.
@@ -172,6 +195,6 @@ func (c *call) leave() {
 }
 
 // notStarted says why a call ended before it was sent.
-func (c *call) notStarted(ctx context.Context) tool.Error {
-	return c.subject().NotStarted(context.Cause(ctx), time.Since(c.start))
+func (r resolved) notStarted(ctx context.Context) tool.Error {
+	return r.subject().NotStarted(context.Cause(ctx), time.Since(r.start))
 }

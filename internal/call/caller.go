@@ -2,9 +2,10 @@ package call
 
 import (
 	"context"
-	"github.com/sidecall/sidecall/dedupe"
+	"sync"
 	"time"
 
+	"github.com/sidecall/sidecall/dedupe"
 	"github.com/sidecall/sidecall/internal/call/explain"
 	"github.com/sidecall/sidecall/internal/call/result"
 	"github.com/sidecall/sidecall/internal/catalog"
@@ -18,8 +19,8 @@ import (
 // its result. To break it off would undo nothing, and would lose what came of it.
 
 // goesOn reports that an attempt of the call goes on when its caller leaves.
-func (c *call) goesOn() bool {
-	return c.route != nil && c.route.Tool.Effect != tool.ReadOnly && !c.route.Tool.Policy.CancelWithCaller
+func (r resolved) goesOn() bool {
+	return r.effect() != tool.ReadOnly && !r.route.Tool.Policy.CancelWithCaller
 }
 
 // impatient is the caller of a call that may outlast it, and is answered in time. The
@@ -27,7 +28,8 @@ func (c *call) goesOn() bool {
 type impatient struct {
 	lease      catalog.Lease // until the call has ended
 	patience   time.Duration
-	begun      chan struct{}
+	begun      chan struct{} // closed when the first attempt is about to be made
+	first      sync.Once
 	unanswered result.For
 	done       chan *response
 	held       chan func()
@@ -40,18 +42,19 @@ func (c *call) hurry(ctx context.Context, lease catalog.Lease) *impatient {
 		c.lease = lease // which what is written down afterwards shares
 		return nil
 	}
-	if c.runsNothing() || !c.goesOn() {
+	r := resolved{c, c.of.Route}
+	if c.runsNothing() || r.route == nil || !r.goesOn() {
 		return nil
 	}
-	patience, sooner := c.deadline().cutBy(ctx)
+	patience, sooner := r.deadline().cutBy(ctx)
 	if !sooner {
 		return nil
 	}
-	c.run.hurried, c.run.begun = true, make(chan struct{})
-	return &impatient{
-		lease: lease.Share(), patience: time.Until(patience.end), begun: c.run.begun, unanswered: c.result(),
+	c.caller = &impatient{
+		lease: lease.Share(), patience: time.Until(patience.end), begun: make(chan struct{}), unanswered: c.result(),
 		done: make(chan *response, 1), held: make(chan func(), 1),
 	}
+	return c.caller
 }
 
 // answer ends the call.
@@ -98,12 +101,12 @@ func release(held <-chan func()) {
 }
 
 // begin notes that an attempt is about to be made, for whoever waits for the first.
-func (x *execution) begin() {
-	if x.begun != nil {
-		close(x.begun)
-		x.begun = nil
+func (a *admitted) begin() {
+	if a.caller != nil {
+		a.caller.first.Do(func() { close(a.caller.begun) })
 	}
-	x.tried.begin()
+	a.tried.begin()
+	a.update()
 }
 
 // right is a backend.Right.
@@ -139,13 +142,13 @@ func (a apart) Value(key any) any {
 
 // atWork is the context that the attempts of a call are made in: ctx, or for what
 // goes on when its caller leaves, one that the caller cannot end.
-func (e *Executor) atWork(ctx context.Context, c *call) (context.Context, context.CancelFunc) {
+func (e *Executor) atWork(ctx context.Context, c *admitted) (context.Context, context.CancelFunc) {
 	if !c.goesOn() {
 		return ctx, func() {}
 	}
 	own := c.deadline()
-	if c.run.hurried && c.run.claim != nil {
-		c.run.claim.KeepUntil(own.end)
+	if c.caller != nil && c.claim != nil {
+		c.claim.KeepUntil(own.end)
 	}
 	return context.WithDeadlineCause(apart{e.Life, ctx}, own.end, own.why)
 }
@@ -157,12 +160,12 @@ type deadline struct {
 }
 
 // deadline is that of the tool, or sooner when the request says so.
-func (c *call) deadline() deadline {
-	limit, why := c.route.Tool.Policy.Deadline, errCallDeadline
-	if c.Timeout > 0 && c.Timeout < limit {
-		limit, why = c.Timeout, errCallersDeadline
+func (r resolved) deadline() deadline {
+	limit, why := r.route.Tool.Policy.Deadline, errCallDeadline
+	if r.Timeout > 0 && r.Timeout < limit {
+		limit, why = r.Timeout, errCallersDeadline
 	}
-	return deadline{c.start.Add(limit), why}
+	return deadline{r.start.Add(limit), why}
 }
 
 // cutBy is the deadline of a caller that does not wait as long; false of one that does.

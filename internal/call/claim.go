@@ -14,19 +14,21 @@ import (
 // claim asks for the right to run the call: the one store round trip before the
 // effect. Without an answer it may run, unless a rule says no to what was heard. A
 // duplicate gets the first one's result, here or after waiting.
-func (e *Executor) claim(ctx context.Context, c *call) (rules.Heard, *answer) {
+func (e *Executor) claim(ctx context.Context, ready checked) (*admitted, rules.Heard, *answer) {
+	made := &admitted{checked: ready}
+	c := &made.checked
 	ask := c.held.ask(nil)
 	req := dedupe.Request{
 		Key:         c.Key,
 		Tool:        c.route.Tool.Name,
 		Effect:      c.effect(),
-		Fingerprint: c.args.fingerprint,
-		EffectKey:   c.args.effect,
+		Fingerprint: c.fingerprint,
+		EffectKey:   c.effectKey,
 		Draw:        ask.Draw,
 		Logs:        ask.Logs,
 		Hold:        c.hold(),
 		HoldOnly:    c.HoldOnly,
-		Details:     c.details(),
+		Details:     c.sealed(c.details()),
 		Terms:       c.terms(),
 	}
 	for looked := c.HoldOnly; ; { // who only asks runs no verification either
@@ -35,21 +37,25 @@ func (e *Executor) claim(ctx context.Context, c *call) (rules.Heard, *answer) {
 			admission, claim, err = c.stay.ticket.Wait(ctx)
 		}
 		if err != nil {
-			return rules.Heard{}, e.withoutStore(ctx, c, err)
+			return made, rules.Heard{}, e.withoutStore(ctx, c, err)
 		}
 		heard := rules.Heard{Tally: admission.Tally, Logs: admission.Logs, Approved: admission.Record.Approved()}
-		if c.run.claim = claim; claim != nil {
-			c.run.approval = approvalOf(admission.Record)
-			c.run.before = claim.Epoch() - 1
-			return heard, nil
+		if claim != nil {
+			made.claim, made.before, made.approval = claim, claim.Epoch()-1, approvalOf(admission.Record)
+			made.update()
+			c.held.until = claim.Now().Add(c.route.Tool.Policy.ApprovalTTL)
+			return made, heard, nil
 		}
 		if admission.Verdict == dedupe.MayRun {
-			if req.Hold = c.heldAfter(heard, admission.Record); req.Hold != nil {
+			made.before, made.approval = admission.Record.Epoch, approvalOf(admission.Record)
+			made.update()
+			if req.Hold = c.heldAfter(heard); req.Hold != nil {
 				continue
 			}
-			return heard, nil
+			return made, heard, nil
 		}
-		if c.readOtherwise(req, admission) {
+		r := recorded{c.resolved, admission}
+		if r.readOtherwise(req) {
 			req.Fingerprint = admission.Record.Fingerprint
 			continue
 		}
@@ -57,15 +63,15 @@ func (e *Executor) claim(ctx context.Context, c *call) (rules.Heard, *answer) {
 		if admission.Verdict == dedupe.OutcomeUnknown && !looked {
 			looked = true
 			var settled bool
-			if settled, tooEarly = e.lookAgain(ctx, c, admission); settled {
+			if settled, tooEarly = e.lookAgain(ctx, c.resolved, admission); settled {
 				continue
 			}
 		}
 		heard.Exceeded = admission.Ceiling
 		if refused := c.held.hear(nil, heard); refused != nil {
-			return heard, refused
+			return nil, heard, refused
 		}
-		return heard, e.told(ctx, recorded{c, admission}, tooEarly)
+		return nil, heard, e.told(ctx, r, tooEarly)
 	}
 }
 
@@ -80,12 +86,12 @@ func (e *Executor) told(ctx context.Context, r recorded, tooEarly time.Duration)
 
 // readOtherwise reports that the record is of a call with the same arguments, as they were read
 // by a schema that has been changed since.
-func (c *call) readOtherwise(req dedupe.Request, a dedupe.Admission) bool {
-	return a.Verdict == dedupe.Mismatch && req.Fingerprint != a.Record.Fingerprint && !decided(a.Record) && (recorded{c, a}).isOf()
+func (r recorded) readOtherwise(req dedupe.Request) bool {
+	return r.Verdict == dedupe.Mismatch && req.Fingerprint != r.Record.Fingerprint && !decided(r.Record) && r.isOf()
 }
 
 // mayWait takes a seat to wait in for what becomes of a duplicate, if there is one.
-func (e *Executor) mayWait(c *call, under dedupe.Admission) bool {
+func (e *Executor) mayWait(c *checked, under dedupe.Admission) bool {
 	return under.Verdict.Waits() && c.stay.seats.wait(e.Waiting)
 }
 
@@ -93,7 +99,7 @@ func (e *Executor) mayWait(c *call, under dedupe.Admission) bool {
 // has been sent. Only a tool without any effect may go on unrecorded, and no sensitive
 // one: nobody can tell what has entered its prompt. A call that has a record, in another
 // layout, is not one without.
-func (e *Executor) withoutStore(ctx context.Context, c *call, err error) *answer {
+func (e *Executor) withoutStore(ctx context.Context, c *checked, err error) *answer {
 	c.log.cause = err
 	switch {
 	case dedupe.IsCorrupt(err):

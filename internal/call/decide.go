@@ -191,8 +191,7 @@ func (e Records) heldCall(ctx context.Context, snapshot *catalog.Snapshot, key t
 		return unsettled{}, err
 	}
 	c := newCall(snapshot, Request{Key: key, Tool: known.Record.Tool})
-	c.standIn(known.Record.Effect)
-	return unsettled{c, known.Record}, nil
+	return unsettled{c.spokenOf(known.Record.Effect), known.Record}, nil
 }
 
 // notHeld says what a call is that is not held, and what to do.

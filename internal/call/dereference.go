@@ -16,43 +16,46 @@ import (
 // dereference gets what the arguments of a call refer to: for each output one question
 // to the store, beside the two round trips of the call. A refusal is as those of its
 // schema: nothing has been sent, and what is known of the id is told before it.
-func (e *Executor) dereference(ctx context.Context, c *call) *answer {
+func (e *Executor) dereference(ctx context.Context, c resolved) (*references, *answer) {
 	if !refers(c.Arguments) {
-		return nil
+		return nil, nil
 	}
 	sent, violation := schema.ParseArgs(c.Tool, c.Arguments)
 	if violation != nil { // which validate tells
-		return nil
+		return nil, nil
 	}
 	found := findReferences(c.route, sent)
 	if len(found.all) == 0 && len(found.wrong) == 0 {
-		return nil
+		return nil, nil
 	}
-	c.args.refs = &references{sent: sent, all: found.all}
+	refs := &references{sent: sent, all: found.all}
+	c.now.Refers, c.now.Written = true, sent
 	if len(found.wrong) > 0 {
-		return c.result().NotValid(found.wrong)
+		return refs, c.result().NotValid(found.wrong)
 	}
 	ctx, cancel := c.deadline().bound(ctx)
 	defer cancel()
-	return (&reader{Executor: e, call: c}).resolve(ctx)
+	failed := (&reader{Executor: e, call: c, refs: refs}).resolve(ctx)
+	c.now.Borrowed = failed == nil
+	return refs, failed
 }
 
 // reader gets the values of the references of a call.
 type reader struct {
 	*Executor
 
-	call   *call
+	call   resolved
+	refs   *references
 	bytes  int // of the outputs that it has read
 	values int // how many there are in what it has got
 }
 
 // resolve gets all values, or says of each reference why it has none.
 func (r *reader) resolve(ctx context.Context) *answer {
-	c := r.call
-	values := make([]any, len(c.args.refs.all))
-	wrong := make([]*tool.Error, len(c.args.refs.all))
-	for i, ref := range c.args.refs.all {
-		if slices.ContainsFunc(c.args.refs.all[:i], func(before reference) bool { return before.handle == ref.handle }) {
+	values := make([]any, len(r.refs.all))
+	wrong := make([]*tool.Error, len(r.refs.all))
+	for i, ref := range r.refs.all {
+		if slices.ContainsFunc(r.refs.all[:i], func(before reference) bool { return before.handle == ref.handle }) {
 			continue
 		}
 		if failed := r.output(ctx, i, values, wrong); failed != nil {
@@ -66,16 +69,16 @@ func (r *reader) resolve(ctx context.Context) *answer {
 		}
 	}
 	if len(all) > 0 {
-		return c.result().NotValid(all)
+		return r.call.result().NotValid(all)
 	}
-	c.args.refs.resolved, _ = withValues(c.args.refs.sent, &values).(map[string]any)
+	r.refs.resolved, _ = withValues(r.refs.sent, &values).(map[string]any)
 	return nil
 }
 
 // output gets what all references to one output stand for, from the first of them on. It
 // is held no longer than that.
 func (r *reader) output(ctx context.Context, first int, values []any, wrong []*tool.Error) *answer {
-	refs := r.call.args.refs.all
+	refs := r.refs.all
 	kept, refused, failed := r.read(ctx, &refs[first])
 	if failed != nil {
 		return failed
@@ -162,7 +165,7 @@ func (r *reader) picked(ref *reference, found output.Picked) (any, *tool.Error) 
 
 // bring counts what a reference brings.
 func (r *reader) bring(ref *reference, size int) *tool.Error {
-	if r.call.args.refs.bytes += size; r.call.args.refs.bytes > maxReferred {
+	if r.refs.bytes += size; r.refs.bytes > maxReferred {
 		return new(ref.words.TooMuch(maxReferred))
 	}
 	return nil

@@ -17,15 +17,27 @@ import (
 const maxKeptArguments = 4 << 10
 
 // details are what the record of the call has for people.
-func (c *call) details() []byte {
-	kept := &sidecallv1.CallDetails{PromptId: c.Prompt, Labels: c.Labels, UpstreamId: c.run.tried.upstreamID}
+func (c *checked) details() *sidecallv1.CallDetails {
+	kept := &sidecallv1.CallDetails{PromptId: c.Prompt, Labels: c.Labels}
 	if c.snapshot.Limits.KeepArguments {
 		kept.ArgumentsJson = c.shownArguments()
 		if shown := tool.ShortenBytes(kept.GetArgumentsJson(), maxKeptArguments); shown != kept.GetArgumentsJson() {
 			kept.ArgumentsJson, kept.ArgumentsCut = shown, true
 		}
 	}
-	c.planUndo(kept)
+	return kept
+}
+
+// details are those of a call that was made.
+func (a *admitted) details() *sidecallv1.CallDetails {
+	kept := a.checked.details()
+	kept.UpstreamId = a.tried.upstreamID
+	a.planUndo(kept)
+	return kept
+}
+
+// sealed are details as a record has them.
+func (c *call) sealed(kept *sidecallv1.CallDetails) []byte {
 	encoded, err := proto.Marshal(kept)
 	if err != nil || len(encoded) > dedupe.MaxDetailsBytes {
 		// Unreachable while every text is valid UTF-8 and bounded where it comes in.
@@ -45,11 +57,11 @@ func detailsOf(record dedupe.Record) *sidecallv1.CallDetails {
 }
 
 // shownArguments are the arguments of a checked call as it sends them, but for what is sensitive.
-func (c *call) shownArguments() string {
-	shown := c.args.canonical
-	if c.route.Schema.HasSecret(c.args.values) {
+func (c *checked) shownArguments() string {
+	shown := c.canonical
+	if c.route.Schema.HasSecret(c.values) {
 		// What could be written whole can be written without some of it.
-		shown, _ = schema.Canonical(c.route.Schema.Redacted(c.args.values))
+		shown, _ = schema.Canonical(c.route.Schema.Redacted(c.values))
 	}
 	return c.route.Secrets.Replace(string(shown))
 }
@@ -63,7 +75,7 @@ const (
 )
 
 // terms are what the call is found by.
-func (c *call) terms() []dedupe.Term {
+func (c *checked) terms() []dedupe.Term {
 	terms := termsOf(c.Key)
 	add := func(kind, name, value string) {
 		if term := dedupe.TermOf(c.Key.Tenant, kind, name, value); len(terms) < dedupe.MaxTerms && !slices.Contains(terms, term) {
@@ -75,7 +87,7 @@ func (c *call) terms() []dedupe.Term {
 			add(byLabel, name, c.Labels[name])
 		}
 	}
-	c.route.Search.Each(c.args.values, func(name, value string) { add(byArgument, name, value) })
+	c.route.Search.Each(c.values, func(name, value string) { add(byArgument, name, value) })
 	return terms
 }
 

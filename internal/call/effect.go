@@ -13,12 +13,12 @@ import (
 //
 // A definite error can be such a proof (provesNothingDone), where no earlier attempt
 // may have had the effect.
-func (end *ending) frees(c *call) (free dedupe.EffectKey) {
-	if !end.harmless || c.run.earlierMayHaveRun(c.effect()) {
+func (end *ending) frees(c *admitted) (free dedupe.EffectKey) {
+	if !end.harmless || c.now.EarlierMayHaveRun {
 		return dedupe.EffectKey{}
 	}
-	if end.state == dedupe.Done || c.effect() == tool.Keyed && c.run.tried.sent > 0 {
-		return c.args.effect
+	if end.state == dedupe.Done || c.effect() == tool.Keyed && c.tried.sent > 0 {
+		return c.effectKey
 	}
 	return dedupe.EffectKey{}
 }
@@ -40,7 +40,7 @@ func (f failing) provesNothingDone() bool {
 	switch {
 	case failure.Code == tool.CodeInvalidOutput:
 		return false
-	case f.run.tried.mapped || effect.Harmless():
+	case f.tried.mapped || effect.Harmless():
 		return true
 	case failure.Status >= http.StatusMultipleChoices && failure.Status < http.StatusBadRequest:
 		return false

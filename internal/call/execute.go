@@ -40,10 +40,11 @@ func (e *Executor) Execute(ctx context.Context, lease catalog.Lease, req Request
 // answer that ends it.
 func (e *Executor) execute(ctx context.Context, c *call) (res *response) {
 	ctx, c.log.trace = e.Recorder.StartCall(ctx, infoOf(c), c.start)
-	caller := ctx // its end, and not that of the call, says that the caller has left
+	caller := ctx      // its end, and not that of the call, says that the caller has left
+	var made *admitted // nil until it may be made
 	defer func() {
 		if p := recover(); p != nil {
-			res = e.afterBug(caller, c, p)
+			res = e.afterBug(caller, c, made, p)
 		}
 		e.tell(caller, c, res)
 	}()
@@ -53,93 +54,101 @@ func (e *Executor) execute(ctx context.Context, c *call) (res *response) {
 	if c.observes() {
 		return e.observe(ctx, c)
 	}
-	if refusal := e.check(ctx, c); refusal != nil {
+	ready, refusal := e.check(ctx, c)
+	if refusal != nil {
 		return e.respond(c, e.unlessKnown(ctx, c, refusal))
 	}
-	ctx, cancel := c.deadline().bound(ctx)
+	ctx, cancel := ready.deadline().bound(ctx)
 	defer cancel()
-	heard, answer := e.claim(ctx, c) // store round trip 1
+	made, heard, answer := e.claim(ctx, ready) // store round trip 1
 	if answer == nil && c.HoldOnly {
-		answer = c.mayRun()
+		answer = made.mayRun()
 	}
 	if answer != nil {
 		return e.respond(c, answer)
 	}
 	failpoint.Hit(failpoint.ClaimWon)
 	if refused := c.held.hear(nil, heard); refused != nil {
-		return e.settle(ctx, c, refusedAfterClaim(refused))
+		return e.settle(ctx, made, refusedAfterClaim(refused))
 	}
-	atWork, rest := e.atWork(ctx, c) // goes on when the caller leaves
+	atWork, rest := e.atWork(ctx, made) // goes on when the caller leaves
 	defer rest()
-	end := e.run(ctx, atWork, c)
+	end := e.run(ctx, atWork, made)
 	if end.state == dedupe.Unknown {
-		end = e.verify(atWork, c, end)
+		end = e.verify(atWork, made, end)
 	}
-	return e.settle(ctx, c, end) // store round trip 2
+	return e.settle(ctx, made, end) // store round trip 2
 }
 
 // check does what can be done before the store is asked: it finds the tool, a place, and
-// what is wrong with the call. nil lets it go on.
-func (e *Executor) check(ctx context.Context, c *call) refusal {
+// what is wrong with the call, if anything.
+func (e *Executor) check(ctx context.Context, c *call) (checked, refusal) {
 	if c.Nameless != nil {
-		return always(c.result().Refused(*c.Nameless, 0))
+		return checked{}, always(c.result().Refused(*c.Nameless, 0))
 	}
-	if refused := e.resolve(ctx, c); refused != nil {
-		return always(refused)
+	r, refused := e.resolve(ctx, c)
+	if refused != nil {
+		return checked{}, always(refused)
 	}
-	if !e.seat(c) { // joins the line of its duplicates, and sits down if it leads
-		return c.noRoom
+	if !e.seat(r) { // joins the line of its duplicates, and sits down if it leads
+		return checked{}, r.noRoom
 	}
-	if refused := e.dereference(ctx, c); refused != nil {
-		return always(refused)
+	refs, refused := e.dereference(ctx, r)
+	if refused != nil {
+		return checked{}, always(refused)
 	}
-	if refused := c.validate(ctx); refused != nil {
-		return always(refused)
+	ready, refused := r.validate(ctx, refs)
+	if refused != nil {
+		return checked{}, always(refused)
 	}
 	if refused := c.held.check(); refused != nil {
-		return always(refused)
+		return checked{}, always(refused)
 	}
-	return nil
+	return ready, nil
 }
 
 // resolve finds the tool and checks that the profile may call it.
-func (e *Executor) resolve(ctx context.Context, c *call) *answer {
+func (e *Executor) resolve(ctx context.Context, c *call) (resolved, *answer) {
+	r := resolved{c, c.of.Route}
 	if c.Impossible != nil {
-		return c.result().Refused(*c.Impossible, 0)
+		return r, c.result().Refused(*c.Impossible, 0)
 	}
 	if !c.ValidateOnly {
 		e.hold(c)
 	}
 	if c.of.Stranger {
-		return c.result().Refused(explain.UnknownProfile(c.Profile, c.snapshot.Profiles.Names(c.Offered...)), 0)
+		return r, c.result().Refused(explain.UnknownProfile(c.Profile, c.snapshot.Profiles.Names(c.Offered...)), 0)
 	}
 	profile := &c.of.Profile
-	if c.route == nil {
+	if r.route == nil {
 		if awaited := c.snapshot.MayHave(c.Tool); len(awaited) > 0 && profile.Allows(c.Tool) {
 			name := tool.Shorten(c.Tool, maxToolName)
-			return c.result().Refused(explain.Undiscovered(name, awaited), explain.WhenUndiscovered)
+			return r, c.result().Refused(explain.Undiscovered(name, awaited), explain.WhenUndiscovered)
 		}
-		return c.unknownTool(ctx, offered(&c.of))
+		return r, c.unknownTool(ctx, offered(&c.of))
 	}
-	if !profile.Allows(c.route.Tool.Name) {
-		forbidden := c.result().Refused(c.subject().Forbidden(*profile), 0)
-		forbidden.Alternatives = c.subject().Open(schema.Instead(offer(c.route), offered(&c.of), 3))
-		return forbidden
+	if !profile.Allows(r.route.Tool.Name) {
+		forbidden := c.result().Refused(r.subject().Forbidden(*profile), 0)
+		forbidden.Alternatives = r.subject().Open(schema.Instead(offer(r.route), offered(&c.of), 3))
+		return r, forbidden
 	}
-	if c.route.Refused != "" {
+	if r.route.Refused != "" {
 		c.log.rule = "definition"
-		return c.result().Refused(c.subject().Pinned(), 0)
+		return r, c.result().Refused(r.subject().Pinned(), 0)
 	}
-	return nil
+	return r, nil
 }
 
 // afterBug makes a result of a panic in the pipeline, and settles the claim, if
 // there is one, by what had been sent until then.
-func (e *Executor) afterBug(ctx context.Context, c *call, p any) (res *response) {
+func (e *Executor) afterBug(ctx context.Context, c *call, made *admitted, p any) (res *response) {
 	id := "err_" + rand.Text()[:12]
 	c.log.cause, c.log.stack = fmt.Errorf("%s: panic: %v", id, p), string(debug.Stack())
 	c.held.rules = nil // which may have the bug
-	end := c.afterBug(explain.Interrupted(id))
+	end := c.notRun(explain.Interrupted(id), &tool.Failure{})
+	if made != nil {
+		end = made.afterBug(end)
+	}
 	defer func() {
 		if p := recover(); p != nil { // the bug is in the settlement
 			e.Recorder.Panicked(p, debug.Stack())
@@ -147,5 +156,8 @@ func (e *Executor) afterBug(ctx context.Context, c *call, p any) (res *response)
 			res = rendered(end.answer)
 		}
 	}()
-	return e.settle(ctx, c, end)
+	if made == nil {
+		return e.respond(c, end.answer)
+	}
+	return e.settle(ctx, made, end)
 }

@@ -107,7 +107,7 @@ func (r recorded) mayBeSaid(text string) bool {
 	if !saysOtherwise(text) || record.State == dedupe.Closed || record.Refused() && !record.MayHaveRun() {
 		return true
 	}
-	if record.State == dedupe.NotRun && record.Effect.Harmless() && r.declared().Harmless() && !saysNothingRan(text) {
+	if record.State == dedupe.NotRun && record.Effect.Harmless() && r.effect().Harmless() && !saysNothingRan(text) {
 		return true
 	}
 	last, err := result.Recorded(record)
@@ -121,7 +121,6 @@ func (r recorded) mayBeSaid(text string) bool {
 // closed is what whoever sends a call is answered that its conversation has answered:
 // that answer, when it is a sidecar's, and else that there is one, and which.
 func (r recorded) closed(mayHaveRun bool, text string) *answer {
-	r.standIn(tool.NonIdempotent)
 	said, ours := tool.ParseError(text)
 	if !ours || said.Code == tool.CodeApprovalRequired { // of which nobody is asked any more
 		said = r.subject().Answered(r.subject().Cleaned(text, maxClosingChars), mayHaveRun)

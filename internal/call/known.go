@@ -3,12 +3,11 @@ package call
 import (
 	"cmp"
 	"context"
-	"github.com/sidecall/sidecall/internal/limit"
 	"time"
 
 	"github.com/sidecall/sidecall/dedupe"
 	"github.com/sidecall/sidecall/internal/call/explain"
-	"github.com/sidecall/sidecall/internal/catalog"
+	"github.com/sidecall/sidecall/internal/limit"
 	"github.com/sidecall/sidecall/internal/rules"
 	"github.com/sidecall/sidecall/internal/tool"
 )
@@ -36,13 +35,13 @@ func (e *Executor) unlessKnown(ctx context.Context, c *call, refusal refusal) *a
 			return answer
 		}
 		var tooEarly time.Duration
-		if known.Record.State == dedupe.Unknown && !looked && c.route != nil && recordedAs(c, known).isOf() {
+		r := recordedAs(c, known)
+		if known.Record.State == dedupe.Unknown && !looked && r.isOf() {
 			var settled bool
-			if settled, tooEarly = e.lookAgain(ctx, c, dedupe.Admission{Record: known.Record, Journaled: known.Journaled}); settled {
+			if settled, tooEarly = e.lookAgain(ctx, r.resolved, dedupe.Admission{Record: known.Record, Journaled: known.Journaled}); settled {
 				continue
 			}
 		}
-		r := recordedAs(c, known)
 		return r.sayWhenToAsk(r.known(), tooEarly)
 	}
 }
@@ -69,8 +68,7 @@ func (e *Executor) lookUp(ctx context.Context, c *call, refusal refusal, ask rul
 	if err != nil {
 		c.log.cause = err
 		if dedupe.IsCorrupt(err) {
-			c.standIn(tool.NonIdempotent)
-			return known, c.result().Refused(c.subject().Corrupt(), 0)
+			return known, c.result().Refused(c.spokenOf(tool.NonIdempotent).subject().Corrupt(), 0)
 		}
 		return known, e.unlooked(c, refusal)
 	}
@@ -110,8 +108,8 @@ func noteOf(c *call, ask rules.Ask) dedupe.Note {
 
 // whileLooking is the deadline of the wait for what becomes of a call.
 func whileLooking(c *call) deadline {
-	if c.route != nil {
-		return c.deadline()
+	if c.of.Route != nil {
+		return resolved{c, c.of.Route}.deadline()
 	}
 	return deadline{c.start.Add(longestLook), errCallDeadline}
 }
@@ -119,19 +117,12 @@ func whileLooking(c *call) deadline {
 // unlooked answers a call of which the store could not be asked. Only to a tool
 // without any effect can be refused what may have been done under its id.
 func (e *Executor) unlooked(c *call, refusal refusal) *answer {
-	if c.route != nil && c.effect() == tool.ReadOnly {
+	r := c.spokenOf(tool.NonIdempotent)
+	if r.effect() == tool.ReadOnly {
 		return refusal(dedupe.NotRun)
 	}
-	c.standIn(tool.NonIdempotent)
 	if c.stay.seats.full != "" {
-		return c.overloaded()
+		return r.overloaded()
 	}
-	return c.result().Refused(c.subject().StoreDown(c.log.cause), explain.WhenStoreDown)
-}
-
-// standIn gives a call whose tool is gone a route to be spoken of.
-func (c *call) standIn(effect tool.Effect) {
-	if c.route == nil {
-		c.route = &catalog.Route{Tool: tool.Tool{Name: tool.Shorten(c.Tool, maxToolName), Effect: effect}}
-	}
+	return c.result().Refused(r.subject().StoreDown(c.log.cause), explain.WhenStoreDown)
 }

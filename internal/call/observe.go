@@ -29,21 +29,23 @@ func (c *call) observes() bool {
 
 // observe makes a call and writes it down.
 func (e *Executor) observe(ctx context.Context, c *call) *response {
-	switch {
-	case c.route == nil, !c.of.Profile.Allows(c.route.Tool.Name), c.route.Refused != "":
-		return e.respond(c, e.resolve(ctx, c))
-	case c.HoldOnly:
-		return e.respond(c, c.mayRun())
+	if c.of.Route == nil || !c.of.Profile.Allows(c.of.Route.Tool.Name) || c.of.Route.Refused != "" {
+		_, refused := e.resolve(ctx, c)
+		return e.respond(c, refused)
 	}
-	a := c.readAsSent()
+	made := &admitted{checked: checked{resolved: resolved{c, c.of.Route}}}
+	if c.HoldOnly {
+		return e.respond(c, made.mayRun())
+	}
+	a := made.readAsSent()
 	if a == nil {
-		a = e.straight(ctx, c).answer
+		a = e.straight(ctx, made).answer
 	}
-	line, release, lease := c.observed(), e.Hold(), c.lease.Share()
+	line, release, lease := made.observed(), e.Hold(), c.lease.Share()
 	go func() { // the response is on its way already
 		defer release()
 		defer lease.Release()
-		e.judge(c, &line)
+		e.judge(&made.checked, &line)
 		c.of.Profile.Observe.Add(line)
 	}()
 	return e.respond(c, a)
@@ -51,7 +53,7 @@ func (e *Executor) observe(ctx context.Context, c *call) *response {
 
 // readAsSent reads the arguments as far as they have to be read to be sent; not nil where they
 // cannot be.
-func (c *call) readAsSent() *answer {
+func (c *checked) readAsSent() *answer {
 	args, violation := c.route.Schema.ParseArgs(c.Arguments)
 	if violation != nil {
 		return c.result().NotValid([]tool.Error{*violation})
@@ -60,17 +62,18 @@ func (c *call) readAsSent() *answer {
 	if err != nil {
 		return c.result().NotValid([]tool.Error{c.subject().Unwritable(err, c.Arguments)})
 	}
-	c.args.values, c.args.canonical = args, canonical
+	c.values, c.canonical = args, canonical
+	c.known(c.call)
 	return nil
 }
 
 // straight makes the one attempt of a call.
-func (e *Executor) straight(ctx context.Context, c *call) ending {
+func (e *Executor) straight(ctx context.Context, c *admitted) ending {
 	ctx, cancel := c.deadline().bound(ctx)
 	defer cancel()
 	atWork, rest := e.atWork(ctx, c)
 	defer rest()
-	r := newErrand(c.route, c.Key, c.args.values, c.args.canonical, c.snapshot.Limits.KeepOutputBytes)
+	r := newErrand(c.route, c.Key, c.values, c.canonical, c.snapshot.Limits.KeepOutputBytes)
 	r.trace = &c.log.trace
 	r.invocation.MaxChars, r.invocation.Client = math.MaxInt32, c.Client
 	r.invocation.Round, r.invocation.Caller = c.Round, heard(c.Request.Caller, c.route.Secrets)
@@ -78,9 +81,10 @@ func (e *Executor) straight(ctx context.Context, c *call) ending {
 	r.invocation.Right = rightFor(ctx, nil, c.route.Withdrawal)
 	// Sent again it is another call: a key of its own keeps the upstream from telling.
 	r.invocation.IdempotencyKey = rand.Text() + rand.Text()
-	c.run.begin()
-	failure := c.run.tried.add(r.straight(atWork), c.effect(), false)
-	c.log.cause, c.log.stack = c.run.tried.cause, c.run.tried.stack
+	c.begin()
+	failure := c.tried.add(r.straight(atWork), c.effect(), false)
+	c.update()
+	c.log.cause, c.log.stack = c.tried.cause, c.tried.stack
 	if failure != nil {
 		return failing{c, failure, retry.Report{Attempts: 1}, c.effect().Repeatable()}.end()
 	}
@@ -107,8 +111,8 @@ func (r *errand) straight(ctx context.Context) attempt {
 }
 
 // observed is what is written down of a call, but for what would have been said of it.
-func (c *call) observed() observed.Call {
-	t, reading := &c.route.Tool, &c.run.tried.reading
+func (c *admitted) observed() observed.Call {
+	t, reading := &c.route.Tool, &c.tried.reading
 	line := observed.Call{
 		At: c.start, Took: time.Since(c.start), Server: strings.TrimPrefix(c.Key.Tenant+"/"+c.of.Profile.Name, "/"), Tool: t.Name, Effect: t.Effect.String(),
 		ID: c.Key.ID, Conversation: c.Key.Conversation, Turn: c.Key.Turn, Prompt: c.Prompt,
@@ -124,16 +128,16 @@ func (c *call) observed() observed.Call {
 	return line
 }
 
-func sameArguments(c *call) []byte {
-	if c.args.canonical != nil {
-		return c.args.canonical
+func sameArguments(c *admitted) []byte {
+	if c.canonical != nil {
+		return c.canonical
 	}
 	return bytes.TrimSpace([]byte(c.Arguments))
 }
 
-func endedAs(c *call, reading *interpret.Reading) string {
+func endedAs(c *admitted, reading *interpret.Reading) string {
 	switch {
-	case c.run.tried.sent == 0:
+	case c.tried.sent == 0:
 		return observed.Refused
 	case reading.Failure == nil:
 		return observed.OK
@@ -147,13 +151,13 @@ func endedAs(c *call, reading *interpret.Reading) string {
 }
 
 // judge adds what would have been said of a call before it was made.
-func (e *Executor) judge(c *call, line *observed.Call) {
+func (e *Executor) judge(c *checked, line *observed.Call) {
 	defer func() {
 		if p := recover(); p != nil { // which is none of the call's
 			e.Recorder.Panicked(p, debug.Stack())
 		}
 	}()
-	args := c.args.values
+	args := c.values
 	say := func(why tool.Error) {
 		line.Wrong = &observed.Wrong{Code: string(why.Code), Field: why.Field, Constraint: c.route.Secrets.Replace(why.Constraint)}
 	}

@@ -23,18 +23,17 @@ func (e Records) Pending(ctx context.Context, req Request, age time.Duration) (s
 	known, err := e.Dedupe.Known(ctx, dedupe.Note{Key: c.Key})
 	switch {
 	case dedupe.IsCorrupt(err):
-		c.standIn(tool.NonIdempotent)
-		return sidecallv1.Pending_PENDING_UNKNOWN, rendered(c.result().Refused(c.subject().Corrupt(), 0)), nil
+		return sidecallv1.Pending_PENDING_UNKNOWN, rendered(c.result().Refused(c.spokenOf(tool.NonIdempotent).subject().Corrupt(), 0)), nil
 	case err != nil:
 		return 0, nil, notLookedUp(ctx, err)
 	}
-	state, a := e.pending(c, known, age)
+	state, a := e.pending(recordedAs(c, known), age)
 	return state, rendered(a), nil
 }
 
-func (e Records) pending(c *call, known dedupe.Known, age time.Duration) (sidecallv1.Pending, *answer) {
-	record, r := known.Record, recordedAs(c, known)
-	switch fate := record.Fate(r.declared()); fate {
+func (e Records) pending(r recorded, age time.Duration) (sidecallv1.Pending, *answer) {
+	record := r.Record
+	switch fate := record.Fate(r.effect()); fate {
 	case dedupe.Ran:
 		if a := r.known(); r.isOf() {
 			return sidecallv1.Pending_PENDING_DONE, a
@@ -50,26 +49,24 @@ func (e Records) pending(c *call, known dedupe.Known, age time.Duration) (sideca
 		if record.State == dedupe.Held {
 			return sidecallv1.Pending_PENDING_NOT_RUN, r.known()
 		}
-		return e.notRunYet(c, record, age)
+		return e.notRunYet(r, age)
 	}
 	return sidecallv1.Pending_PENDING_UNKNOWN, r.known()
 }
 
 // notRunYet tells of a call that has not run, if that is what having no record means.
-func (e Records) notRunYet(c *call, record dedupe.Record, age time.Duration) (sidecallv1.Pending, *answer) {
+func (e Records) notRunYet(c recorded, age time.Duration) (sidecallv1.Pending, *answer) {
 	switch {
 	case e.Dedupe.AtWork(c.Key): // it is about to be claimed
 		return sidecallv1.Pending_PENDING_IN_PROGRESS, c.result().Refused(explain.InProgress(c.Key.ID), explain.WhenInProgress)
-	case record.State == dedupe.Absent && e.Dedupe.MayBeForgotten(age):
+	case c.Record.State == dedupe.Absent && e.Dedupe.MayBeForgotten(age):
 		forgotten := dedupe.MayHaveRun
-		if c.route != nil && c.effect().Repeatable() {
+		if c.effect().Repeatable() {
 			forgotten = dedupe.Repeatable
 		}
-		c.standIn(tool.NonIdempotent)
 		a := c.result().Refused(c.subject().Forgotten(forgotten == dedupe.Repeatable), 0)
 		a.Recorded = forgotten == dedupe.Repeatable // so that it is sent again
 		return sidecallv1.Pending_PENDING_UNKNOWN, a
 	}
-	c.standIn(tool.NonIdempotent)
 	return sidecallv1.Pending_PENDING_NOT_RUN, c.result().Refused(c.subject().NeverRun(), 0)
 }

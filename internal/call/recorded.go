@@ -17,13 +17,17 @@ import (
 // recorded is a call with what is recorded of it, or of another that has its effect: it is
 // answered by that, and not made.
 type recorded struct {
-	*call
+	resolved
 	dedupe.Admission
 }
 
 // recordedAs is a call of which something is known that was only looked at.
 func recordedAs(c *call, known dedupe.Known) recorded {
-	return recorded{c, dedupe.Admission{Record: known.Record, Journaled: known.Journaled}}
+	effect := known.Record.Effect
+	if known.Record.State == dedupe.Absent {
+		effect = tool.NonIdempotent
+	}
+	return recorded{c.spokenOf(effect), dedupe.Admission{Record: known.Record, Journaled: known.Journaled}}
 }
 
 // answer is the result of a call that is not to run.
@@ -100,7 +104,6 @@ func (r recorded) sayWhatIsBlocked(a *answer) *answer {
 
 // known answers a call from its record.
 func (r recorded) known() *answer {
-	r.standIn(r.Record.Effect)
 	if r.Record.State != dedupe.Closed && !r.isOf() {
 		r.Verdict = dedupe.Mismatch
 		return r.answer()
@@ -123,7 +126,7 @@ func (r recorded) known() *answer {
 // have run, and may not be started anew under another id. Once it is refused nobody
 // repeats it, so it may have happened, for whoever would.
 func (r recorded) unlessRepeatable(refused *answer) *answer {
-	declared := r.declared()
+	declared := r.effect()
 	switch fate := r.Record.Fate(declared); {
 	case fate != dedupe.MayHaveRun && fate != dedupe.Repeatable,
 		r.Record.Effect.Harmless() && declared.Harmless(),
@@ -131,7 +134,6 @@ func (r recorded) unlessRepeatable(refused *answer) *answer {
 		!r.isOf():
 		return refused
 	}
-	r.standIn(r.Record.Effect)
 	return r.result().Refused(r.subject().Unrepeatable(refused.Error.Constraint), 0)
 }
 
@@ -145,11 +147,11 @@ func (r recorded) isOf() bool {
 	if violation != nil {
 		return false
 	}
-	if r.args.values == nil && r.route != nil && r.route.Schema != nil {
+	if r.now.Args == nil && r.route.Schema != nil {
 		// Whose call it is does not depend on who still waits for the answer.
-		_, _ = r.violations(context.Background()) // which does not end
+		_, _ = new(arguments).read(context.Background(), r.resolved, nil) // which does not end
 	}
-	return r.args.refs == nil && r.args.values != nil && isPrintOf(r.Record, r.args.values) || schema.SameCall(r.Tool, args, r.Record.Fingerprint)
+	return !r.now.Refers && r.now.Args != nil && isPrintOf(r.Record, r.now.Args) || schema.SameCall(r.Tool, args, r.Record.Fingerprint)
 }
 
 // isPrintOf reports that the fingerprint of a record is that of its tool with args.
@@ -162,18 +164,9 @@ func isPrintOf(record dedupe.Record, args map[string]any) bool {
 // answer. It is recorded: sent again under its id it is repeated safely, or, where its
 // tool must not be repeated any more, answered from its record.
 func (r recorded) lostAttempts(fate dedupe.Fate) *answer {
-	r.standIn(r.Record.Effect)
 	a := r.result().Refused(r.subject().Lost(fate == dedupe.Repeatable), 0)
 	a.Recorded = true
 	return a
-}
-
-// declared is the effect of the call's tool as it is now; of one that is gone, as it was.
-func (r recorded) declared() tool.Effect {
-	if r.route == nil {
-		return r.Record.Effect
-	}
-	return r.effect()
 }
 
 // sayWhenToAsk tells the program of a call that is unknown from when on sending

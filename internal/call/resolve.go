@@ -91,7 +91,7 @@ func (e Records) Verify(ctx context.Context, key tool.CallID, user string, req *
 		return nil, err
 	}
 	by := u.settledBy(user, req.GetResolvedBy())
-	found := e.look(ctx, u.call, u.record.Epoch, verify.NotBefore(u.record, u.route))
+	found := e.look(ctx, u.resolved, u.record.Epoch, verify.NotBefore(u.record, u.route))
 	res := u.verdict(found, by)
 	if req.GetSettle() && (found.Verdict == verify.Done || found.Verdict == verify.NotRun) {
 		settled, err := e.settleFound(ctx, u, found, by)
@@ -163,15 +163,16 @@ func (e Records) takeArguments(ctx context.Context, u unsettled, text string) er
 		return nil
 	}
 	u.Arguments = text
-	if lost := e.dereference(ctx, u.call); lost != nil && v.Program.ReadsArgs() {
+	refs, lost := e.dereference(ctx, u.resolved)
+	if lost != nil && v.Program.ReadsArgs() {
 		return fault(Invalid, "arguments_json: %s %s: what they refer to cannot be read, so the verification cannot ask; find out by other means and resolve the call by hand",
 			lost.Error.Field, lost.Error.Constraint)
 	}
-	violations, err := u.violations(ctx)
+	violations, err := new(arguments).read(ctx, u.resolved, refs)
 	switch {
 	case err != nil:
 		return err
-	case recordedAs(u.call, dedupe.Known{Record: u.record}).isOf(): // whatever the schema says of them now
+	case recorded{u.resolved, dedupe.Admission{Record: u.record}}.isOf(): // whatever the schema says of them now
 		return nil
 	case !given: // something of them is sensitive, or their schema reads them otherwise by now
 		return fault(Invalid, "arguments_json: the verification reads the call's arguments, of which not all are kept: send them, as the agent's conversation has them")
@@ -214,11 +215,7 @@ func (e Records) unknownCall(ctx context.Context, snapshot *catalog.Snapshot, ke
 			"this sidecar is running the call %s right now: wait for its result", tool.Quote(key.ID))
 	}
 	c := newCall(snapshot, Request{Key: key, Tool: record.Tool})
-	if c.route == nil {
-		// The tool is gone; its calls can be settled all the same.
-		c.route = &catalog.Route{Tool: tool.Tool{Name: record.Tool, Effect: record.Effect}}
-	}
-	return unsettled{c, record}, nil
+	return unsettled{c.spokenOf(record.Effect), record}, nil // also where its tool is gone
 }
 
 // notUnknown says what a call is that is not unknown, and what to do.

@@ -24,8 +24,9 @@ type held struct {
 	call  *call
 	rules []rules.Rule
 	room  [5]rules.Rule // of rules
-	// moment is how far the call has come, as the rules are told it.
-	moment rules.Now
+	// until is when a hold would be over that a rule asks for now, as far as the store's clock was
+	// told with the claim; zero before that.
+	until time.Time
 	// ended: they have been told how the call ends. kept: what they have left so far is.
 	ended, kept bool
 }
@@ -47,17 +48,8 @@ func (e *Executor) hold(c *call) {
 
 // now is how far the call has come, to an answer perhaps.
 func (h *held) now(a *answer) *rules.Now {
-	c := h.call
-	now := &h.moment
-	*now = rules.Now{
-		Args: c.args.values, Written: c.args.written(), Print: c.args.fingerprint, Checked: c.args.canonical != nil,
-		Borrowed: c.args.refs != nil && c.args.refs.resolved != nil, Allowed: c.args.effect.Allow || c.args.effect.Request != "", Claimed: c.run.claim != nil,
-		Sent: c.run.tried.sent, Failure: c.run.tried.reading.Failure, Faultless: c.Impossible != nil,
-		Answer: a, At: time.Now(),
-	}
-	if c.route != nil {
-		now.MayHaveRun, now.EarlierMayHaveRun = c.run.mayHaveRun(c.effect()), c.run.earlierMayHaveRun(c.effect())
-	}
+	now := &h.call.now
+	now.Answer, now.At, now.Room, now.Done, now.Released = a, time.Now(), 0, false, false
 	return now
 }
 
@@ -106,11 +98,8 @@ func (h *held) hear(refused *answer, heard rules.Heard) (instead *answer) {
 // refuse is the refusal of a rule. What was wrong with the call anyway remains worth knowing.
 func (h *held) refuse(by *rules.Refusal, anyway *answer) *answer {
 	h.call.log.rule = by.Name
-	if by.Hold != "" && h.call.HoldOnly {
-		return h.call.asking(explain.Hold{Why: by.Hold})
-	}
 	if by.Hold != "" {
-		return h.call.askedAfterClaim(by.Hold)
+		return resolved{h.call, h.call.of.Route}.asking(explain.Hold{Why: by.Hold, Until: h.until})
 	}
 	a := h.call.result().Refused(by.Error, 0)
 	if a.Loop = by.Loop; anyway != nil {

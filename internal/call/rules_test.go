@@ -54,7 +54,7 @@ func TestByWhichRuleACallWasRefused(t *testing.T) {
 		"a ceiling":                     {res: failed(tool.CodeBudgetExceeded), rule: "budget_tokens", want: "budget_tokens"},
 	} {
 		made := &call{log: report{rule: c.rule}}
-		made.run.tried.sent = c.sent
+		made.now.Sent = c.sent
 		if got := endOf(made, c.res, false).Rule; got != c.want {
 			t.Errorf("%s: refused by %q, want %q", name, got, c.want)
 		}

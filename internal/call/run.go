@@ -18,41 +18,42 @@ import (
 // run takes an admitted call to its end at the backend: attempts,
 // interpretation, shaping. It does not touch the record. When ctx ends, nothing
 // more is begun; what is under way ends with atWork.
-func (e *Executor) run(ctx, atWork context.Context, c *call) ending {
+func (e *Executor) run(ctx, atWork context.Context, c *admitted) ending {
 	if !c.stay.seats.complete(e.Slots, c.route) {
 		return c.notRun(c.subject().NoRoom(c.stay.seats.full, dedupe.NotRun), &tool.Failure{RetryAfter: explain.WhenOverloaded})
 	}
 	defer c.stay.seats.leaveTarget()
 
 	limits := &c.snapshot.Limits
-	errand := newErrand(c.route, c.Key, c.args.values, c.args.canonical, limits.KeepOutputBytes)
+	errand := newErrand(c.route, c.Key, c.values, c.canonical, limits.KeepOutputBytes)
 	errand.trace, errand.room = &c.log.trace, c.stay.seats.room
 	errand.invocation.MaxChars, errand.invocation.Client = c.outputLimit(), c.Client
 	errand.invocation.Round, errand.invocation.Caller = c.Round, heard(c.Request.Caller, c.route.Secrets)
-	if c.run.hurried {
+	if c.caller != nil {
 		errand.caller = ctx
 	}
-	right := rightFor(ctx, c.run.claim, c.route.Withdrawal)
+	right := rightFor(ctx, c.claim, c.route.Withdrawal)
 	errand.invocation.Right = right
 	errand.invocation.Room = (*replyRoom)(&c.stay.load)
-	reopened := c.run.before > 0
+	reopened := c.before > 0
 	report := retry.Do(ctx, retry.Policy(c.route.Tool.Policy.Retry), c.route.Retries, func(_ context.Context, n int) retry.Verdict {
-		c.run.begin()
+		c.begin()
 		c.stay.load.Empty() // of the attempt before
-		if c.run.tried.ambiguous {
+		if c.tried.ambiguous {
 			errand.invocation.Right = repeatable{right, c.route, e.Catalog}
 		}
-		failure := c.run.tried.add(errand.attempt(atWork, n), c.effect(), reopened)
+		failure := c.tried.add(errand.attempt(atWork, n), c.effect(), reopened)
+		c.update()
 		if failure == nil {
 			return retry.Verdict{}
 		}
 		return retry.Verdict{Again: mayRepeat(failure, c.effect()), After: failure.RetryAfter}
 	})
-	if report.Attempts == 0 || c.run.tried.sent == 0 && ctx.Err() != nil {
+	if report.Attempts == 0 || c.tried.sent == 0 && ctx.Err() != nil {
 		return c.notRun(c.notStarted(ctx), &tool.Failure{})
 	}
-	c.log.cause, c.log.stack = cmp.Or(c.run.tried.cause, c.log.cause), c.run.tried.stack
-	if failure := c.run.tried.reading.Failure; failure != nil {
+	c.log.cause, c.log.stack = cmp.Or(c.tried.cause, c.log.cause), c.tried.stack
+	if failure := c.tried.reading.Failure; failure != nil {
 		mayRepeat := failure.Evidence == tool.Ambiguous && repeatable{right, c.route, e.Catalog}.still()
 		return failing{c, failure, report, mayRepeat}.end()
 	}
@@ -70,8 +71,8 @@ type replyRoom limit.Load
 func (r *replyRoom) Take(n int64) bool { return (*limit.Load)(r).Take(n * replyWeight) }
 
 // succeed tells the reply of a call that worked.
-func (c *call) succeed() ending {
-	reading, policy, limits := &c.run.tried.reading, &c.route.Tool.Policy, &c.snapshot.Limits
+func (c *admitted) succeed() ending {
+	reading, policy, limits := &c.tried.reading, &c.route.Tool.Policy, &c.snapshot.Limits
 	reading.Reply.InputRequired = c.route.Secrets.Bytes(reading.Reply.InputRequired)
 	a := &answer{For: c.result(), Reading: reading, Show: output.Input{
 		Secrets:   secretsOf(c.route),
@@ -79,7 +80,7 @@ func (c *call) succeed() ending {
 		Strategy:  policy.OutputStrategy,
 		Untrusted: policy.Untrusted,
 		// Without a claim there is no settlement that could carry the output.
-		Keep: c.run.claim != nil, Conversation: c.Key.Conversation, KeepLimit: limits.KeepOutputBytes,
+		Keep: c.claim != nil, Conversation: c.Key.Conversation, KeepLimit: limits.KeepOutputBytes,
 	}}
 	if reading.Outcome != interpret.OK || len(reading.Items) > 0 || reading.Unread {
 		subject := c.subject()
@@ -103,7 +104,7 @@ func secretsOf(route *catalog.Route) output.Secrets {
 
 // failing is a call whose last attempt has failed.
 type failing struct {
-	*call
+	*admitted
 
 	failure *tool.Failure
 	report  retry.Report
@@ -118,7 +119,7 @@ func (f failing) end() ending {
 	f.failure = &own
 	own.AllowedAlternatives = noStronger(&f.of, own.AllowedAlternatives)
 	end := f.explained()
-	if reading := &f.run.tried.reading; len(reading.Items) > 0 {
+	if reading := &f.tried.reading; len(reading.Items) > 0 {
 		end.answer.Items = itemsOf(f.route, f.subject(), reading)
 	}
 	return end
@@ -129,7 +130,7 @@ func (f failing) explained() ending {
 	explained := f.subject().Failure(failure, f.report)
 	failure.AllowedAlternatives = f.subject().Open(failure.AllowedAlternatives)
 	if explain.Ours(failure) {
-		f.args.refs.hide(&explained, f.route)
+		f.refs.hide(&explained, f.route)
 	}
 	switch {
 	case failure.Evidence == tool.Definite:
@@ -142,7 +143,7 @@ func (f failing) explained() ending {
 	}
 	end := f.notRun(explained, failure)
 	end.harmless = failure.Evidence == tool.NotExecuted
-	end.answer.Exhausted = f.run.tried.sent > 0 && mayRepeat(failure, f.effect())
+	end.answer.Exhausted = f.tried.sent > 0 && mayRepeat(failure, f.effect())
 	return end
 }
 
@@ -153,26 +154,27 @@ func (c *call) notRun(explained tool.Error, failure *tool.Failure) ending {
 }
 
 // unknown ends a call that may or may not have had its effect.
-func (c *call) unknown(failure *tool.Failure) ending {
+func (c resolved) unknown(failure *tool.Failure) ending {
 	a := c.result().Refused(c.subject().Unknown(failure), 0)
 	a.Alternatives = c.verifiers()
 	return ending{answer: a, state: dedupe.Unknown}
 }
 
 // verifiers are the tools that can tell whether the call has happened.
-func (c *call) verifiers() []string {
+func (c resolved) verifiers() []string {
 	if verify := c.route.Tool.Policy.VerifyWith; verify != "" {
 		return c.subject().Open([]string{verify})
 	}
 	return nil
 }
 
-// afterBug ends a call that a bug in the pipeline interrupted.
-func (c *call) afterBug(explained tool.Error) ending {
-	if c.run.tried.sent > 0 && !c.effect().Repeatable() {
-		return c.unknown(&tool.Failure{Code: tool.CodeInternal, Evidence: tool.Ambiguous})
+// afterBug ends a call that a bug in the pipeline interrupted: as one that was not run, unless it may
+// have been.
+func (a *admitted) afterBug(notRun ending) ending {
+	if a.tried.sent > 0 && !a.effect().Repeatable() {
+		return a.unknown(&tool.Failure{Code: tool.CodeInternal, Evidence: tool.Ambiguous})
 	}
-	return c.notRun(explained, &tool.Failure{})
+	return notRun
 }
 
 // repeatable is the right to send what may have had its effect already: while the

@@ -72,7 +72,7 @@ const (
 
 // seat takes the seats of a call; false when there is no room. A duplicate of a
 // call in flight here needs none.
-func (e *Executor) seat(c *call) bool {
+func (e *Executor) seat(c resolved) bool {
 	if c.ValidateOnly {
 		return c.hasRoom() && c.stay.seats.takeSidecar(e.Slots)
 	}
@@ -94,7 +94,7 @@ func (c *call) hasRoom() bool {
 
 // noRoom refuses a call that has found no room. Of a call that only asks whether
 // its arguments are right nothing is recorded.
-func (c *call) noRoom(recorded dedupe.State) *answer {
+func (c resolved) noRoom(recorded dedupe.State) *answer {
 	if c.ValidateOnly {
 		return c.overloaded()
 	}
@@ -102,7 +102,7 @@ func (c *call) noRoom(recorded dedupe.State) *answer {
 }
 
 // overloaded refuses a call of whose record nothing is known.
-func (c *call) overloaded() *answer {
+func (c resolved) overloaded() *answer {
 	return c.result().Refused(c.subject().Overloaded(c.stay.seats.full), explain.WhenOverloaded)
 }
 

@@ -27,37 +27,37 @@ var needed = map[dedupe.State]notify.Kind{dedupe.Unknown: notify.Unknown, dedupe
 // settle writes what became of the call under its claim: the one store round
 // trip after the effect. The record holds the response as it is returned, so
 // that a replay equals the original.
-func (e *Executor) settle(ctx context.Context, c *call, end ending) *response {
-	if c.run.claim == nil {
-		return e.respond(c, end.answer)
+func (e *Executor) settle(ctx context.Context, c *admitted, end ending) *response {
+	if c.claim == nil {
+		return e.respond(c.call, end.answer)
 	}
-	end.answer.Recorded, end.answer.Approval = true, c.run.approval
+	end.answer.Recorded, end.answer.Approval = true, c.approval
 	if needs, ok := needed[end.state]; ok {
-		c.log.needs, c.log.claim = needs, strconv.FormatInt(c.run.claim.Epoch(), 10)
+		c.log.needs, c.log.claim = needs, strconv.FormatInt(c.claim.Epoch(), 10)
 	}
 	c.held.end(end.answer, end.state, e.Recorder.Panicked)
 	var leaves rules.Leaves
 	res, shaped := c.render(end.answer)
 	c.held.leave(end.answer, res, &leaves)
 	settlement := dedupe.Settlement{
-		State: end.state, Attempts: c.run.tried.sent, Frees: end.frees(c), Tokens: leaves.Tokens, Appends: leaves.Appends,
+		State: end.state, Attempts: c.tried.sent, Frees: end.frees(c), Tokens: leaves.Tokens, Appends: leaves.Appends,
 	}
-	if c.run.tried.upstreamID != "" || c.route.Compensation != nil {
-		settlement.Details = c.details()
+	if c.tried.upstreamID != "" || c.route.Compensation != nil {
+		settlement.Details = c.sealed(c.details())
 	}
 	if end.state == dedupe.Held {
 		settlement.HoldFor = c.route.Tool.Policy.ApprovalTTL
 	}
 	c.put(&settlement, res, shaped)
 	ctx = context.WithoutCancel(ctx)
-	verdict, err := c.run.claim.Settle(ctx, settlement)
+	verdict, err := c.claim.Settle(ctx, settlement)
 	if errors.Is(err, dedupe.ErrUnkept) {
 		end.answer.Show.Keep = false
 		left := res.GetBudget()
 		res, shaped = c.render(end.answer)
 		res.Budget = left
 		c.put(&settlement, res, shaped)
-		verdict, err = c.run.claim.Settle(ctx, settlement)
+		verdict, err = c.claim.Settle(ctx, settlement)
 	}
 	c.held.remember(err == nil && verdict == dedupe.Settled)
 	failpoint.Hit(failpoint.ResultUnsent)
@@ -68,7 +68,7 @@ func (e *Executor) settle(ctx context.Context, c *call, end ending) *response {
 		}
 	}
 	if made := end.answer.Resolution; made != nil && (err != nil || verdict != dedupe.Superseded) {
-		e.Records().tellResolved(ctx, c.Key, c.route.Tool.Name, c.run.claim.Epoch(), made, err)
+		e.Records().tellResolved(ctx, c.Key, c.route.Tool.Name, c.claim.Epoch(), made, err)
 	}
 	return res
 }
@@ -76,7 +76,7 @@ func (e *Executor) settle(ctx context.Context, c *call, end ending) *response {
 // render makes the response of a call, and what is to be kept of its reply.
 func (c *call) render(a *answer) (*response, *output.Shaped) {
 	res, shaped := a.Render()
-	if c.run.tried.sent > 0 {
+	if c.now.Sent > 0 {
 		res.Traceparent = c.log.trace.Traceparent()
 	}
 	return res, shaped

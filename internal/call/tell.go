@@ -15,12 +15,12 @@ import (
 // infoOf describes a call for telemetry.
 func infoOf(c *call) telemetry.CallInfo {
 	info := telemetry.CallInfo{
-		Tool: tool.Shorten(c.Tool, maxToolName), Registered: c.route != nil,
+		Tool: tool.Shorten(c.Tool, maxToolName), Registered: c.of.Route != nil,
 		CallID: c.Key, Prompt: c.Prompt, Labels: c.Labels,
 		Apart: c.runsNothing() || c.Nameless != nil,
 	}
-	if c.route != nil {
-		info.Description = c.route.Tool.Description
+	if route := c.of.Route; route != nil {
+		info.Description = route.Tool.Description
 	}
 	if c.Nameless != nil {
 		for _, id := range [...]*string{&info.ID, &info.Conversation, &info.Turn, &info.Prompt} {
@@ -38,11 +38,11 @@ func endOf(c *call, res *response, callerLeft bool) telemetry.CallEnd {
 	end := telemetry.CallEnd{
 		Outcome:  "ok",
 		Code:     tool.Code(res.GetError().GetCode()),
-		Attempts: c.run.tried.sent,
+		Attempts: c.now.Sent,
 		Replayed: res.GetReplayed(),
 		Recorded: res.GetRecorded(),
-		Shape:    shapeOf(c.args.values),
-		Notes:    c.args.notes,
+		Shape:    shapeOf(c.now.Args),
+		Notes:    c.log.notes,
 		Err:      c.log.cause,
 		Stack:    c.log.stack,
 
@@ -53,7 +53,7 @@ func endOf(c *call, res *response, callerLeft bool) telemetry.CallEnd {
 	switch {
 	case res.GetReplayed():
 		end.Outcome, end.Origin = "replayed", res.GetTraceparent()
-	case end.Code == "" && c.run.tried.sent > 1:
+	case end.Code == "" && c.now.Sent > 1:
 		end.Outcome = "retried"
 	case res.GetOutcome() == sidecallv1.Outcome_OUTCOME_EMPTY:
 		end.Outcome = "empty"
@@ -93,10 +93,10 @@ func (e *Executor) tell(caller context.Context, c *call, res *response) {
 	}
 	if c.log.needs != "" {
 		e.Notify.Tell(notify.Event{
-			Kind: c.log.needs, Call: c.Key, Claim: c.log.claim, Tool: c.route.Tool.Name, Why: res.GetError().GetConstraint(), At: time.Now(),
+			Kind: c.log.needs, Call: c.Key, Claim: c.log.claim, Tool: tool.Shorten(c.Tool, maxToolName), Why: res.GetError().GetConstraint(), At: time.Now(),
 		})
 	}
-	c.log.trace.End(caller, endOf(c, res, c.run.tried.sent > 0 && caller.Err() != nil))
+	c.log.trace.End(caller, endOf(c, res, c.now.Sent > 0 && caller.Err() != nil))
 }
 
 // codeRules are the rules of which the code tells, when nothing was sent. Where a
@@ -120,7 +120,7 @@ var ruled = []tool.Code{tool.CodeLoopDetected, tool.CodePermissionDenied, tool.C
 func ruleOf(c *call, res *response) string {
 	code := tool.Code(res.GetError().GetCode())
 	switch {
-	case c.run.tried.sent > 0 || res.GetReplayed():
+	case c.now.Sent > 0 || res.GetReplayed():
 		return ""
 	case c.log.rule != "" && slices.Contains(ruled, code):
 		return c.log.rule

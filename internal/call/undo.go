@@ -31,9 +31,9 @@ func undoID(key tool.CallID) string {
 }
 
 // planUndo adds to the details of a call that has happened how it is undone, where its tool says so.
-func (c *call) planUndo(kept *sidecallv1.CallDetails) {
-	how, reading := c.route.Compensation, &c.run.tried.reading
-	if how == nil || c.effect() == tool.ReadOnly || c.run.tried.sent == 0 || reading.Failure != nil {
+func (c *admitted) planUndo(kept *sidecallv1.CallDetails) {
+	how, reading := c.route.Compensation, &c.tried.reading
+	if how == nil || c.effect() == tool.ReadOnly || c.tried.sent == 0 || reading.Failure != nil {
 		return
 	}
 	args, err := how.Args.After(reading, c.about())

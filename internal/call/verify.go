@@ -28,7 +28,7 @@ import (
 const byVerification = "verification"
 
 // look finds out what became of a call of a claim; notBefore as in verify.Case.
-func (e Records) look(ctx context.Context, c *call, epoch int64, notBefore time.Time) verify.Finding {
+func (e Records) look(ctx context.Context, c resolved, epoch int64, notBefore time.Time) verify.Finding {
 	return e.verifier.Look(ctx, verify.Case{
 		Key: c.Key, Epoch: epoch, About: c.about(), Route: c.route, Snapshot: c.snapshot, NotBefore: notBefore,
 		Client: c.Client,
@@ -58,14 +58,14 @@ func (e *Executor) ask(ctx context.Context, q verify.Question) (answer interpret
 
 // verify takes a second look at a call that has just ended unknown, as far as
 // its time allows: that it has happened is certain at once.
-func (e *Executor) verify(ctx context.Context, c *call, end ending) ending {
+func (e *Executor) verify(ctx context.Context, c *admitted, end ending) ending {
 	if c.route.Verification == nil || ctx.Err() != nil {
 		return end
 	}
-	found := e.Records().look(ctx, c, c.run.claim.Epoch(), time.Time{})
+	found := e.Records().look(ctx, c.resolved, c.claim.Epoch(), time.Time{})
 	switch found.Verdict {
 	case verify.Done:
-		return ending{answer: unsettled{call: c}.happened(found, settler{}), state: dedupe.Done}
+		return ending{answer: unsettled{resolved: c.resolved}.happened(found, settler{}), state: dedupe.Done}
 	case verify.TooEarly:
 		end.answer.Hints = append(end.answer.Hints, fmt.Sprintf("Sidecall has asked %s already: it does not show the call, which may still be under way.", c.route.Verification.Tool))
 		end.answer.RetryAfter = c.route.Verification.NotRunAfter
@@ -79,8 +79,8 @@ func (e *Executor) verify(ctx context.Context, c *call, end ending) ending {
 // the request is to be admitted anew: it then gets the result, or runs. Nobody
 // waits for it in another's seat. tooEarly is for how much longer it proves
 // nothing that the effect is not there.
-func (e *Executor) lookAgain(ctx context.Context, c *call, unknown dedupe.Admission) (settled bool, tooEarly time.Duration) {
-	if c.route.Verification == nil || c.args.refs.lost() && c.route.Verification.Program.ReadsArgs() || unknown.Journaled || ctx.Err() != nil || !c.stay.seats.wait(e.Waiting) {
+func (e *Executor) lookAgain(ctx context.Context, c resolved, unknown dedupe.Admission) (settled bool, tooEarly time.Duration) {
+	if c.route.Verification == nil || c.now.Refers && !c.now.Borrowed && c.route.Verification.Program.ReadsArgs() || unknown.Journaled || ctx.Err() != nil || !c.stay.seats.wait(e.Waiting) {
 		return false, 0
 	}
 	record := unknown.Record
@@ -97,7 +97,7 @@ func (e *Executor) lookAgain(ctx context.Context, c *call, unknown dedupe.Admiss
 // unsettled is an unknown or a held call with its record, as it was looked at, which somebody
 // settles.
 type unsettled struct {
-	*call
+	resolved
 
 	record dedupe.Record
 }
@@ -143,7 +143,7 @@ func (u unsettled) absent(by settler) *answer {
 
 // lastWords is what is recorded of an unknown call, as its first answer.
 func (u unsettled) lastWords() *answer {
-	a := recordedAs(u.call, dedupe.Known{Record: u.record}).unknownAgain()
+	a := recorded{u.resolved, dedupe.Admission{Record: u.record}}.unknownAgain()
 	a.Replayed, a.Recorded = false, true
 	return a
 }

@@ -97,11 +97,12 @@ type Batch struct {
 type Now struct {
 	// Args are its arguments, with what they refer to, and Written as the model knows
 	// them; nil while they cannot be read. Print is the fingerprint of the tool with them,
-	// once they are checked; Checked says so. Borrowed: some come out of kept outputs.
-	Args, Written map[string]any
-	Print         [32]byte
-	Checked       bool
-	Borrowed      bool
+	// once they are checked; Checked says so. Refers: some refer to kept outputs; Borrowed: and
+	// have come out of them.
+	Args, Written    map[string]any
+	Print            [32]byte
+	Checked          bool
+	Refers, Borrowed bool
 	// Allowed: somebody has decided that it is to have its effect once more.
 	Allowed bool
 	// Claimed: it has the right to be made, or had.
