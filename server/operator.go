@@ -40,7 +40,7 @@ func (o *Operator) ResolveExecution(ctx context.Context, req *sidecallv1.Resolve
 	if err != nil {
 		return nil, err
 	}
-	execution, err := o.Executor.Records().Resolve(ctx, key, userOf(ctx), req)
+	execution, err := o.Executor.Settlements().Resolve(ctx, key, userOf(ctx), req)
 	if err != nil {
 		return nil, statusOf(err)
 	}
@@ -54,7 +54,7 @@ func (o *Operator) VerifyExecution(ctx context.Context, req *sidecallv1.VerifyEx
 	if err != nil {
 		return nil, err
 	}
-	res, err := o.Executor.Records().Verify(ctx, key, userOf(ctx), req)
+	res, err := o.Executor.Settlements().Verify(ctx, key, userOf(ctx), req)
 	return res, statusOf(err)
 }
 
@@ -90,7 +90,7 @@ func (o *Operator) decide(ctx context.Context, req decision, deny bool) (*sideca
 	if err != nil {
 		return nil, err
 	}
-	execution, err := o.Executor.Records().Decide(ctx, key, userOf(ctx), call.Decision{
+	execution, err := o.Executor.Settlements().Decide(ctx, key, userOf(ctx), call.Decision{
 		By: req.GetDecidedBy(), Reason: req.GetReason(), Hold: req.GetHold(), Fingerprint: req.GetFingerprint(), Deny: deny,
 	})
 	if err != nil {

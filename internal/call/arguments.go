@@ -20,6 +20,12 @@ type arguments struct {
 	effectKey   dedupe.EffectKey // what the call does, apart from its id
 }
 
+// checked is a call with arguments that its tool takes.
+type checked struct {
+	resolved
+	arguments
+}
+
 // validate checks the arguments. A call that fails here has touched neither
 // the store nor the backend.
 func (r resolved) validate(ctx context.Context, refs *references) (c checked, refused *answer) {

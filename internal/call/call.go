@@ -59,12 +59,6 @@ type resolved struct {
 	route *catalog.Route
 }
 
-// checked is a call with arguments that its tool takes.
-type checked struct {
-	resolved
-	arguments
-}
-
 // admitted is a call that may be made.
 type admitted struct {
 	checked

@@ -33,7 +33,7 @@ func (e *Executor) claim(ctx context.Context, ready checked) (*admitted, rules.H
 	}
 	for looked := c.HoldOnly; ; { // who only asks runs no verification either
 		admission, claim, err := c.stay.ticket.Admit(ctx, req)
-		if err == nil && e.mayWait(c, admission) {
+		if err == nil && admission.Verdict.Waits() && c.stay.seats.wait(e.Waiting) { // or the line is full
 			admission, claim, err = c.stay.ticket.Wait(ctx)
 		}
 		if err != nil {
@@ -71,28 +71,14 @@ func (e *Executor) claim(ctx context.Context, ready checked) (*admitted, rules.H
 		if refused := c.held.hear(nil, heard); refused != nil {
 			return nil, heard, refused
 		}
-		return nil, heard, e.told(ctx, r, tooEarly)
+		return nil, heard, lookup{e, c.call, nil}.told(ctx, r, tooEarly)
 	}
-}
-
-// told is what a call is answered that something recorded stands in the way of.
-func (e *Executor) told(ctx context.Context, r recorded, tooEarly time.Duration) *answer {
-	a := r.sayWhenToAsk(r.answer(), tooEarly)
-	if r.Verdict == dedupe.DuplicateEffect || r.Verdict == dedupe.EffectUnknown {
-		return e.orderedAgain(ctx, r.call, a)
-	}
-	return a
 }
 
 // readOtherwise reports that the record is of a call with the same arguments, as they were read
 // by a schema that has been changed since.
 func (r recorded) readOtherwise(req dedupe.Request) bool {
 	return r.Verdict == dedupe.Mismatch && req.Fingerprint != r.Record.Fingerprint && !decided(r.Record) && r.isOf()
-}
-
-// mayWait takes a seat to wait in for what becomes of a duplicate, if there is one.
-func (e *Executor) mayWait(c *checked, under dedupe.Admission) bool {
-	return under.Verdict.Waits() && c.stay.seats.wait(e.Waiting)
 }
 
 // withoutStore decides a call that could not be admitted; nil lets it run. Nothing

@@ -30,7 +30,7 @@ type Decision struct {
 
 // Decide allows or denies one held call, for a user whom the front has verified. Its errors are
 // Faults, or that of ctx.
-func (e Records) Decide(ctx context.Context, key tool.CallID, user string, d Decision) (*sidecallv1.Execution, error) {
+func (e Settlements) Decide(ctx context.Context, key tool.CallID, user string, d Decision) (*sidecallv1.Execution, error) {
 	if err := d.check(); err != nil {
 		return nil, err
 	}
@@ -119,7 +119,7 @@ func (w unsettled) decision(by settler, d Decision) *sidecallv1.Resolution {
 }
 
 // decideAs writes a decision down. False when the call is no longer the one that was looked at.
-func (e Records) decideAs(ctx context.Context, w unsettled, made *sidecallv1.Resolution) (bool, error) {
+func (e Settlements) decideAs(ctx context.Context, w unsettled, made *sidecallv1.Resolution) (bool, error) {
 	listed := dedupe.Listed{Key: w.Key, Record: w.record}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), SettleTimeout)
 	defer cancel()
@@ -142,7 +142,7 @@ func (e Records) decideAs(ctx context.Context, w unsettled, made *sidecallv1.Res
 }
 
 // tellDecided tells operators of a decision, as of a resolution.
-func (e Records) tellDecided(ctx context.Context, w unsettled, made *sidecallv1.Resolution, decided bool, lost error) {
+func (e Settlements) tellDecided(ctx context.Context, w unsettled, made *sidecallv1.Resolution, decided bool, lost error) {
 	if lost == nil && !decided {
 		return
 	}
@@ -157,7 +157,7 @@ func (e Records) tellDecided(ctx context.Context, w unsettled, made *sidecallv1.
 }
 
 // undecided says why a decision was not made; nil when it was.
-func (e Records) undecided(ctx context.Context, w unsettled, decided bool, err error) error {
+func (e Settlements) undecided(ctx context.Context, w unsettled, decided bool, err error) error {
 	switch {
 	case err != nil && ctx.Err() != nil:
 		return ctx.Err()

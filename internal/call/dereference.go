@@ -120,7 +120,8 @@ func (r *reader) read(ctx context.Context, ref *reference) (kept output.Kept, re
 	if !c.stay.load.Take(most) {
 		return kept, nil, c.result().Refused(c.subject().Overloaded(bytesFull), explain.WhenOverloaded)
 	}
-	kept, err := r.outputs().Read(ctx, c.Key.Tenant, c.Key.Conversation, ref.handle)
+	outputs := result.Outputs{Dedupe: r.Dedupe, Book: r.Book}
+	kept, err := outputs.Read(ctx, c.Key.Tenant, c.Key.Conversation, ref.handle)
 	switch {
 	case errors.Is(err, dedupe.ErrNoOutput):
 		return kept, new(ref.words.NoSuch()), nil
@@ -170,6 +171,3 @@ func (r *reader) bring(ref *reference, size int) *tool.Error {
 	}
 	return nil
 }
-
-// outputs are what arguments may refer to.
-func (e *Executor) outputs() result.Outputs { return result.Outputs{Dedupe: e.Dedupe, Book: e.Book} }

@@ -1,7 +1,6 @@
 package call
 
 import (
-	"context"
 	"net/http"
 
 	"github.com/sidecall/sidecall/dedupe"
@@ -47,20 +46,4 @@ func (f failing) provesNothingDone() bool {
 	default:
 		return effect == tool.NonIdempotent || f.route.Tool.Policy.FailsCleanly || failure.Status >= http.StatusBadRequest
 	}
-}
-
-// orderedAgain takes down a call that is refused because another one has had its effect,
-// or may have had it. That costs the second of the two round trips that a call may have. The
-// refusal stands, whether or not anybody could be told.
-func (e *Executor) orderedAgain(ctx context.Context, c *call, refused *answer) *answer {
-	ask := c.held.ask(refused)
-	if len(ask.Appends) == 0 {
-		return refused
-	}
-	known, err := e.Dedupe.Known(ctx, noteOf(c, ask))
-	if err != nil || !known.Record.Refused() { // another one of its duplicates runs by now
-		c.log.cause = err
-		return refused
-	}
-	return e.turnAway(c, refused, known)
 }

@@ -57,12 +57,18 @@ type Executor struct {
 	makers   []rules.Maker
 }
 
-// Records are the calls that are recorded: what is known of them, and how those are settled
-// that are unknown.
+// Records are the calls that are recorded: what is known of them.
 type Records struct{ *Executor }
 
 // Records are those of the calls that it runs.
 func (e *Executor) Records() Records { return Records{e} }
+
+// Settlements are how recorded calls are settled that are unknown or held: by a person, or by a
+// verification.
+type Settlements struct{ Records }
+
+// Settlements are those of the calls that it runs.
+func (e *Executor) Settlements() Settlements { return Settlements{e.Records()} }
 
 // Prompts are what calls are made for.
 type Prompts struct{ *Executor }

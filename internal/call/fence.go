@@ -26,10 +26,11 @@ func (e Records) Fence(tenant, conversationID string) conversation.Fence {
 	return func(ctx context.Context, answers []conversation.Answer) ([]dedupe.Closing, error) {
 		lease := e.Catalog.Lease()
 		defer lease.Release()
+		f := fence{e, lease.Snapshot}
 		var closings []dedupe.Closing
 		for _, answer := range answers {
 			key := tool.CallID{Tenant: tenant, Conversation: conversationID, Turn: answer.Turn, ID: answer.ID}
-			closing, err := e.fence(ctx, lease.Snapshot, key, answer)
+			closing, err := f.decide(ctx, key, answer)
 			if err != nil {
 				return nil, err
 			}
@@ -42,8 +43,15 @@ func (e Records) Fence(tenant, conversationID string) conversation.Fence {
 	}
 }
 
-// fence decides one call; nil for one that is not to be closed.
-func (e Records) fence(ctx context.Context, snapshot *catalog.Snapshot, key tool.CallID, answer conversation.Answer) (*dedupe.Closing, error) {
+// fence decides calls by what is recorded of them, and by their tools as they are now.
+type fence struct {
+	Records
+
+	snapshot *catalog.Snapshot
+}
+
+// decide decides one call; nil for one that is not to be closed.
+func (e fence) decide(ctx context.Context, key tool.CallID, answer conversation.Answer) (*dedupe.Closing, error) {
 	seen, err := e.Book.Store.See(ctx, key)
 	if err == nil {
 		seen, err = e.Dedupe.Told(ctx, key, seen)
@@ -53,7 +61,7 @@ func (e Records) fence(ctx context.Context, snapshot *catalog.Snapshot, key tool
 	}
 	record := seen.Record
 	forgotten := err == nil && record.State == dedupe.Absent && e.Dedupe.MayBeForgotten(answer.Age)
-	c := newCall(snapshot, Request{Key: key, Tool: answer.Tool})
+	c := newCall(e.snapshot, Request{Key: key, Tool: answer.Tool})
 	defer c.leave()
 	r := recordedAs(c, seen)
 	switch {
@@ -76,7 +84,7 @@ func (e Records) fence(ctx context.Context, snapshot *catalog.Snapshot, key tool
 
 // awaitEnd waits for the end of a running call, as long as there is room to, so that who
 // resumes then is told of it.
-func (e Records) awaitEnd(ctx context.Context, key tool.CallID, running dedupe.Record) {
+func (e fence) awaitEnd(ctx context.Context, key tool.CallID, running dedupe.Record) {
 	var place limit.Place
 	if !e.Waiting.Acquire(&place) {
 		return

@@ -22,6 +22,7 @@ const longestLook = time.Minute
 // say "call another tool" of a payment that was made would invite a second one.
 // The good path never comes here.
 func (e *Executor) unlessKnown(ctx context.Context, c *call, refusal refusal) *answer {
+	l := lookup{e, c, refusal}
 	if c.ValidateOnly || c.Nameless != nil { // of the latter there can be no record
 		return refusal(dedupe.Absent)
 	}
@@ -30,7 +31,7 @@ func (e *Executor) unlessKnown(ctx context.Context, c *call, refusal refusal) *a
 	ctx, cancel := whileLooking(c).bound(ctx)
 	defer cancel()
 	for looked := false; ; looked = true {
-		known, answer := e.lookUp(ctx, c, refusal, ask)
+		known, answer := l.lookUp(ctx, ask)
 		if answer != nil {
 			return answer
 		}
@@ -53,52 +54,61 @@ type refusal func(dedupe.State) *answer
 // always is a refusal that does not depend on the record.
 func always(a *answer) refusal { return func(dedupe.State) *answer { return a } }
 
+// lookup is a call that is answered by what is known of it, or of its prompt; refusal is what it is
+// told where that is nothing.
+type lookup struct {
+	*Executor
+	*call
+
+	refusal refusal
+}
+
 // lookUp asks for the record of a call, and waits for the end of one that is running
 // if there is a seat to wait in; an answer when there is no record that matters, or
 // none to be had.
-func (e *Executor) lookUp(ctx context.Context, c *call, refusal refusal, ask rules.Ask) (dedupe.Known, *answer) {
-	known, looked, err := e.askAfter(ctx, c, ask)
+func (l lookup) lookUp(ctx context.Context, ask rules.Ask) (dedupe.Known, *answer) {
+	known, looked, err := l.askAfter(ctx, ask)
 	if !looked {
-		c.stay.seats.full = cmp.Or(c.stay.seats.full, looksFull)
-		return known, e.unlooked(c, refusal)
+		l.stay.seats.full = cmp.Or(l.stay.seats.full, looksFull)
+		return known, l.unlooked()
 	}
-	if err == nil && known.Record.State == dedupe.Claimed && c.stay.seats.wait(e.Waiting) {
-		known, err = e.Dedupe.Await(ctx, c.Key, known)
+	if err == nil && known.Record.State == dedupe.Claimed && l.stay.seats.wait(l.Waiting) {
+		known, err = l.Dedupe.Await(ctx, l.Key, known)
 	}
 	if err != nil {
-		c.log.cause = err
+		l.log.cause = err
 		if dedupe.IsCorrupt(err) {
-			return known, c.result().Refused(c.spokenOf(tool.NonIdempotent).subject().Corrupt(), 0)
+			return known, l.result().Refused(l.spokenOf(tool.NonIdempotent).subject().Corrupt(), 0)
 		}
-		return known, e.unlooked(c, refusal)
+		return known, l.unlooked()
 	}
 	if known.Record.Refused() {
-		return known, recordedAs(c, known).unlessRepeatable(e.turnAway(c, refusal(known.Record.State), known))
+		return known, recordedAs(l.call, known).unlessRepeatable(l.turnAway(l.refusal(known.Record.State), known))
 	}
-	c.held.hear(nil, rules.Heard{Tally: known.Tally})
+	l.held.hear(nil, rules.Heard{Tally: known.Tally})
 	return known, nil
 }
 
 // turnAway is what a call is told that is refused, by what its prompt has been told before.
 // What the rules have left with their question is kept.
-func (e *Executor) turnAway(c *call, refused *answer, known dedupe.Known) *answer {
-	if instead := c.held.hear(refused, rules.Heard{Tally: known.Tally, Logs: known.Logs}); instead != nil {
+func (l lookup) turnAway(refused *answer, known dedupe.Known) *answer {
+	if instead := l.held.hear(refused, rules.Heard{Tally: known.Tally, Logs: known.Logs}); instead != nil {
 		refused = instead
 	}
-	c.held.end(refused, known.Record.State, e.Recorder.Panicked)
-	c.held.kept = true
+	l.held.end(refused, known.Record.State, l.Recorder.Panicked)
+	l.held.kept = true
 	return refused
 }
 
 // askAfter asks once for what is known of a call; false when too many are asking. Who
 // waits after it keeps nobody from looking.
-func (e *Executor) askAfter(ctx context.Context, c *call, ask rules.Ask) (known dedupe.Known, looked bool, err error) {
+func (l lookup) askAfter(ctx context.Context, ask rules.Ask) (known dedupe.Known, looked bool, err error) {
 	var place limit.Place
-	if !e.Looks.Acquire(&place) {
+	if !l.Looks.Acquire(&place) {
 		return known, false, nil
 	}
 	defer place.Leave()
-	known, err = e.Dedupe.Known(ctx, noteOf(c, ask))
+	known, err = l.Dedupe.Known(ctx, noteOf(l.call, ask))
 	return known, true, err
 }
 
@@ -116,13 +126,38 @@ func whileLooking(c *call) deadline {
 
 // unlooked answers a call of which the store could not be asked. Only to a tool
 // without any effect can be refused what may have been done under its id.
-func (e *Executor) unlooked(c *call, refusal refusal) *answer {
-	r := c.spokenOf(tool.NonIdempotent)
+func (l lookup) unlooked() *answer {
+	r := l.spokenOf(tool.NonIdempotent)
 	if r.effect() == tool.ReadOnly {
-		return refusal(dedupe.NotRun)
+		return l.refusal(dedupe.NotRun)
 	}
-	if c.stay.seats.full != "" {
+	if l.stay.seats.full != "" {
 		return r.overloaded()
 	}
-	return c.result().Refused(r.subject().StoreDown(c.log.cause), explain.WhenStoreDown)
+	return l.result().Refused(r.subject().StoreDown(l.log.cause), explain.WhenStoreDown)
+}
+
+// told is what a call is answered that something recorded stands in the way of.
+func (l lookup) told(ctx context.Context, r recorded, tooEarly time.Duration) *answer {
+	a := r.sayWhenToAsk(r.answer(), tooEarly)
+	if r.Verdict == dedupe.DuplicateEffect || r.Verdict == dedupe.EffectUnknown {
+		return l.orderedAgain(ctx, a)
+	}
+	return a
+}
+
+// orderedAgain takes down a call that is refused because another one has had its effect,
+// or may have had it. That costs the second of the two round trips that a call may have. The
+// refusal stands, whether or not anybody could be told.
+func (l lookup) orderedAgain(ctx context.Context, refused *answer) *answer {
+	ask := l.held.ask(refused)
+	if len(ask.Appends) == 0 {
+		return refused
+	}
+	known, err := l.Dedupe.Known(ctx, noteOf(l.call, ask))
+	if err != nil || !known.Record.Refused() { // another one of its duplicates runs by now
+		l.log.cause = err
+		return refused
+	}
+	return l.turnAway(refused, known)
 }

@@ -38,14 +38,15 @@ func (e *Executor) observe(ctx context.Context, c *call) *response {
 		return e.respond(c, made.mayRun())
 	}
 	a := made.readAsSent()
+	o := observation{e, made}
 	if a == nil {
-		a = e.straight(ctx, made).answer
+		a = o.straight(ctx).answer
 	}
 	line, release, lease := made.observed(), e.Hold(), c.lease.Share()
 	go func() { // the response is on its way already
 		defer release()
 		defer lease.Release()
-		e.judge(&made.checked, &line)
+		o.judge(&line)
 		c.of.Profile.Observe.Add(line)
 	}()
 	return e.respond(c, a)
@@ -67,11 +68,19 @@ func (c *checked) readAsSent() *answer {
 	return nil
 }
 
+// observation is a call that is only looked at.
+type observation struct {
+	*Executor
+
+	made *admitted
+}
+
 // straight makes the one attempt of a call.
-func (e *Executor) straight(ctx context.Context, c *admitted) ending {
+func (o observation) straight(ctx context.Context) ending {
+	c := o.made
 	ctx, cancel := c.deadline().bound(ctx)
 	defer cancel()
-	atWork, rest := e.atWork(ctx, c)
+	atWork, rest := o.atWork(ctx, c)
 	defer rest()
 	r := newErrand(c.route, c.Key, c.values, c.canonical, c.snapshot.Limits.KeepOutputBytes)
 	r.trace = &c.log.trace
@@ -151,13 +160,13 @@ func endedAs(c *admitted, reading *interpret.Reading) string {
 }
 
 // judge adds what would have been said of a call before it was made.
-func (e *Executor) judge(c *checked, line *observed.Call) {
+func (o observation) judge(line *observed.Call) {
 	defer func() {
 		if p := recover(); p != nil { // which is none of the call's
-			e.Recorder.Panicked(p, debug.Stack())
+			o.Recorder.Panicked(p, debug.Stack())
 		}
 	}()
-	args := c.values
+	c, args := o.made, o.made.values
 	say := func(why tool.Error) {
 		line.Wrong = &observed.Wrong{Code: string(why.Code), Field: why.Field, Constraint: c.route.Secrets.Replace(why.Constraint)}
 	}
@@ -169,7 +178,7 @@ func (e *Executor) judge(c *checked, line *observed.Call) {
 	case args == nil:
 		say(tool.Error{Code: tool.CodeInvalidArgs, Constraint: "the arguments cannot be read"})
 	default:
-		if _, _, violations, err := c.route.Schema.CheckWithin(e.Life, args, len(c.Arguments)); err == nil && len(violations) > 0 {
+		if _, _, violations, err := c.route.Schema.CheckWithin(o.Life, args, len(c.Arguments)); err == nil && len(violations) > 0 {
 			say(violations[0])
 		}
 	}

@@ -68,9 +68,8 @@ func (e Prompts) committed(ctx context.Context, p Prompt) (effects []*sidecallv1
 	if err != nil {
 		return nil, true
 	}
-	effects, next, err := Records(e).effects(ctx, effectQuery{
-		tenant: p.Tenant, conversation: p.Conversation, prompt: p.ID, since: began.StartedAt,
-	})
+	asked := effectQuery{Records: e.Records(), tenant: p.Tenant, conversation: p.Conversation, prompt: p.ID, since: began.StartedAt}
+	effects, next, err := asked.list(ctx)
 	return effects, err != nil || next != ""
 }
 

@@ -43,7 +43,7 @@ func (u unsettled) settledBy(user, claimed string) settler {
 
 // Resolve settles one unknown call by hand, for a user whom the front has
 // verified, or only says what it would be then. Its errors are Faults, or that of ctx.
-func (e Records) Resolve(ctx context.Context, key tool.CallID, user string, req *sidecallv1.ResolveExecutionRequest) (*sidecallv1.Execution, error) {
+func (e Settlements) Resolve(ctx context.Context, key tool.CallID, user string, req *sidecallv1.ResolveExecutionRequest) (*sidecallv1.Execution, error) {
 	if err := checkResolution(req); err != nil {
 		return nil, err
 	}
@@ -77,7 +77,7 @@ func (e Records) Resolve(ctx context.Context, key tool.CallID, user string, req 
 // Verify asks the configured verification what became of an unknown call, and
 // settles it when the request, of a user as in Resolve, says so and the answer
 // decides it. Its errors are Faults, or that of ctx.
-func (e Records) Verify(ctx context.Context, key tool.CallID, user string, req *sidecallv1.VerifyExecutionRequest) (*sidecallv1.VerifyExecutionResponse, error) {
+func (e Settlements) Verify(ctx context.Context, key tool.CallID, user string, req *sidecallv1.VerifyExecutionRequest) (*sidecallv1.VerifyExecutionResponse, error) {
 	if err := checkOperator(req.GetResolvedBy()); err != nil {
 		return nil, err
 	}
@@ -147,7 +147,7 @@ func (u unsettled) verdict(found verify.Finding, by settler) *sidecallv1.VerifyE
 
 // takeArguments gives a call the arguments that it had: those that are sent, else those that its
 // record has. The fingerprint tells whether they are the same.
-func (e Records) takeArguments(ctx context.Context, u unsettled, text string) error {
+func (e Settlements) takeArguments(ctx context.Context, u unsettled, text string) error {
 	v, given := u.route.Verification, text != ""
 	if !given {
 		text = keptArguments(u.record)
@@ -192,7 +192,7 @@ func keptArguments(record dedupe.Record) string {
 }
 
 // unknownCall returns an unknown call, with its record; or why it is none.
-func (e Records) unknownCall(ctx context.Context, snapshot *catalog.Snapshot, key tool.CallID) (unsettled, error) {
+func (e Settlements) unknownCall(ctx context.Context, snapshot *catalog.Snapshot, key tool.CallID) (unsettled, error) {
 	known, err := e.Dedupe.Known(ctx, dedupe.Note{Key: key})
 	if err != nil {
 		return unsettled{}, notLookedUp(ctx, err)
@@ -241,7 +241,7 @@ func notUnknown(key tool.CallID, record dedupe.Record) error {
 }
 
 // resolved says why a resolution was not made; nil when it was.
-func (e Records) resolved(ctx context.Context, c *call, settled bool, err error) error {
+func (e Settlements) resolved(ctx context.Context, c *call, settled bool, err error) error {
 	switch {
 	case err != nil && ctx.Err() != nil:
 		return ctx.Err()
@@ -264,7 +264,7 @@ func (e Records) resolved(ctx context.Context, c *call, settled bool, err error)
 
 // executionOr is the record of a call as it is now; where the store does not
 // tell, as it is known: what was asked for is done by then.
-func (e Records) executionOr(ctx context.Context, known dedupe.Record, key tool.CallID) *sidecallv1.Execution {
+func (e Settlements) executionOr(ctx context.Context, known dedupe.Record, key tool.CallID) *sidecallv1.Execution {
 	now, err := e.Execution(ctx, key)
 	if err != nil {
 		return result.Execution(known)

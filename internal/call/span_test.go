@@ -105,7 +105,7 @@ func TestAResolutionKeepsTheSpanOfTheExecution(t *testing.T) {
 	s := calltest.New(t, calltest.NewRoute(t, "pay", tool.NonIdempotent, calltest.Fails(calltest.Always, calltest.CutOff)))
 	spans := traced(t, s)
 	s.Call(calltest.Request("toolu_1", "pay"))
-	_, err := s.Records().Resolve(t.Context(), tool.CallID{Conversation: "c1", Turn: "t1", ID: "toolu_1"}, "ops", &sidecallv1.ResolveExecutionRequest{
+	_, err := s.Settlements().Resolve(t.Context(), tool.CallID{Conversation: "c1", Turn: "t1", ID: "toolu_1"}, "ops", &sidecallv1.ResolveExecutionRequest{
 		ConversationId: "c1", TurnId: "t1", ToolUseId: "toolu_1", State: sidecallv1.ExecutionState_EXECUTION_STATE_DONE, Reason: "the ledger has it",
 	})
 	if err != nil {

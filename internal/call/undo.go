@@ -59,6 +59,8 @@ func (c *admitted) planUndo(kept *sidecallv1.CallDetails) {
 
 // effectQuery asks for the effects of a conversation, or of a part of it.
 type effectQuery struct {
+	Records
+
 	tenant, conversation string
 	prompt, id           string // empty for all
 	all                  bool   // prompts, and not the one without a name
@@ -67,15 +69,15 @@ type effectQuery struct {
 }
 
 // effects lists what has happened in a conversation, the latest first, and where the list goes on.
-func (e Records) effects(ctx context.Context, h effectQuery) (effects []*sidecallv1.CommittedEffect, next string, err error) {
+func (h *effectQuery) list(ctx context.Context) (effects []*sidecallv1.CommittedEffect, next string, err error) {
 	search := dedupe.Search{Tenant: h.tenant, Term: ConversationTerm(h.tenant, h.conversation), Conversation: h.conversation, Since: h.since, From: h.from, Most: foundAtOnce}
 	for range maxSearched / foundAtOnce {
-		page, err := e.Dedupe.Find(ctx, search)
+		page, err := h.Dedupe.Find(ctx, search)
 		if err != nil {
 			return nil, "", notFound(ctx, err)
 		}
 		for _, listed := range page.Calls {
-			effect, err := e.effect(ctx, h, listed)
+			effect, err := h.effect(ctx, listed)
 			if err != nil {
 				return nil, "", err
 			}
@@ -92,7 +94,7 @@ func (e Records) effects(ctx context.Context, h effectQuery) (effects []*sidecal
 
 // effect tells of a call that has had an effect, or may have; nil of one that has not, or was not
 // asked for.
-func (e Records) effect(ctx context.Context, h effectQuery, listed dedupe.Listed) (*sidecallv1.CommittedEffect, error) {
+func (h *effectQuery) effect(ctx context.Context, listed dedupe.Listed) (*sidecallv1.CommittedEffect, error) {
 	key, record := listed.Key, listed.Record
 	details := new(sidecallv1.CallDetails)
 	if err := proto.Unmarshal(record.Details, details); err != nil {
@@ -108,7 +110,7 @@ func (e Records) effect(ctx context.Context, h effectQuery, listed dedupe.Listed
 	if !record.FinishedAt.IsZero() {
 		made.FinishedAt = timestamppb.New(record.FinishedAt)
 	}
-	t := telling{Records: e, key: key, known: dedupe.Known{Record: record}}
+	t := telling{Records: h.Records, key: key, known: dedupe.Known{Record: record}}
 	if listed.Err != nil {
 		made.Unknown, made.NotUndoable = true, "its record cannot be read"
 		return made, nil //nolint:nilerr // which is told as why
@@ -132,7 +134,7 @@ func (e Records) effect(ctx context.Context, h effectQuery, listed dedupe.Listed
 	made.Undo.ConversationId, made.Undo.TurnId, made.Undo.ToolUseId = key.Conversation, key.Turn, undoID(key)
 	undo := key
 	undo.ID = made.GetUndo().GetToolUseId()
-	undone, err := e.Dedupe.Lookup(ctx, undo)
+	undone, err := h.Dedupe.Lookup(ctx, undo)
 	if err != nil {
 		return nil, notLookedUp(ctx, err)
 	}
@@ -156,10 +158,11 @@ func (e Records) PlanUndo(ctx context.Context, tenant string, req *sidecallv1.Pl
 	if req.GetConversationId() == "" {
 		return nil, fault(Invalid, "conversation_id: is required: whose effects are to be undone?")
 	}
-	effects, next, err := e.effects(ctx, effectQuery{
-		tenant: tenant, conversation: req.GetConversationId(), prompt: req.GetPromptId(), id: req.GetToolUseId(),
+	asked := effectQuery{
+		Records: e, tenant: tenant, conversation: req.GetConversationId(), prompt: req.GetPromptId(), id: req.GetToolUseId(),
 		all: req.GetPromptId() == "", from: req.GetPageToken(),
-	})
+	}
+	effects, next, err := asked.list(ctx)
 	switch {
 	case err != nil:
 		return nil, err

@@ -28,7 +28,7 @@ import (
 const byVerification = "verification"
 
 // look finds out what became of a call of a claim; notBefore as in verify.Case.
-func (e Records) look(ctx context.Context, c resolved, epoch int64, notBefore time.Time) verify.Finding {
+func (e Settlements) look(ctx context.Context, c resolved, epoch int64, notBefore time.Time) verify.Finding {
 	return e.verifier.Look(ctx, verify.Case{
 		Key: c.Key, Epoch: epoch, About: c.about(), Route: c.route, Snapshot: c.snapshot, NotBefore: notBefore,
 		Client: c.Client,
@@ -62,7 +62,7 @@ func (e *Executor) verify(ctx context.Context, c *admitted, end ending) ending {
 	if c.route.Verification == nil || ctx.Err() != nil {
 		return end
 	}
-	found := e.Records().look(ctx, c.resolved, c.claim.Epoch(), time.Time{})
+	found := e.Settlements().look(ctx, c.resolved, c.claim.Epoch(), time.Time{})
 	switch found.Verdict {
 	case verify.Done:
 		return ending{answer: unsettled{resolved: c.resolved}.happened(found, settler{}), state: dedupe.Done}
@@ -84,12 +84,12 @@ func (e *Executor) lookAgain(ctx context.Context, c resolved, unknown dedupe.Adm
 		return false, 0
 	}
 	record := unknown.Record
-	found := e.Records().look(ctx, c, record.Epoch, verify.NotBefore(record, c.route))
+	found := e.Settlements().look(ctx, c, record.Epoch, verify.NotBefore(record, c.route))
 	if found.Verdict != verify.Done && found.Verdict != verify.NotRun {
 		return false, found.Wait
 	}
 	// Superseded or not: somebody knows more than we did.
-	_, err := e.Records().settleFound(ctx, unsettled{c, record}, found, settler{})
+	_, err := e.Settlements().settleFound(ctx, unsettled{c, record}, found, settler{})
 	c.log.cause = err
 	return err == nil, 0
 }
@@ -105,7 +105,7 @@ type unsettled struct {
 // settleFound records what a look has found of a call, by an operator or, when
 // there is none, by the verification itself. False when the record is no longer
 // the one that was looked at.
-func (e Records) settleFound(ctx context.Context, u unsettled, found verify.Finding, by settler) (bool, error) {
+func (e Settlements) settleFound(ctx context.Context, u unsettled, found verify.Finding, by settler) (bool, error) {
 	if found.Verdict == verify.NotRun {
 		return e.settleAs(ctx, u, dedupe.NotRun, u.absent(by))
 	}
@@ -157,7 +157,7 @@ func (u unsettled) resolution(reason string, state dedupe.State, by settler) *si
 
 // settleAs settles the record of an unknown call, as it was looked at, and writes
 // down who did. False when it is no longer that one.
-func (e Records) settleAs(ctx context.Context, u unsettled, as dedupe.State, a *answer) (bool, error) {
+func (e Settlements) settleAs(ctx context.Context, u unsettled, as dedupe.State, a *answer) (bool, error) {
 	a.Recorded = true
 	res := rendered(a)
 	res.Duration = durationpb.New(u.record.FinishedAt.Sub(u.record.StartedAt)) // until it is settled is no part of it
@@ -182,7 +182,7 @@ func (e Records) settleAs(ctx context.Context, u unsettled, as dedupe.State, a *
 // tellResolved tells operators of a resolution; lost is why the store did not say
 // that it has it. It may have it all the same, and the record forgets who made
 // it when the call is claimed again.
-func (e Records) tellResolved(ctx context.Context, key tool.CallID, toolName string, epoch int64, made *sidecallv1.Resolution, lost error) {
+func (e Settlements) tellResolved(ctx context.Context, key tool.CallID, toolName string, epoch int64, made *sidecallv1.Resolution, lost error) {
 	kind := "operator"
 	if made.GetVerifiedWith() != "" {
 		kind = byVerification
