@@ -52,9 +52,9 @@ func (c *checked) heldAfter(heard rules.Heard) *dedupe.Hold {
 }
 
 // mayRun answers a call that nobody has to be asked of, and of which no more was to be known.
-func (a *admitted) mayRun() *answer {
-	valid := a.result().Valid(a.route.Tool.Name, a.notes)
-	valid.Approval = a.approval
+func (c *admitted) mayRun() *answer {
+	valid := c.result().Valid(c.route.Tool.Name, c.notes)
+	valid.Approval = c.approval
 	return valid
 }
 

@@ -134,12 +134,12 @@ func mustNotRepeat(effect tool.Effect) bool {
 // and the record of a keyed one does not tell. An attempt before the last one, of this request or
 // of one before it, may have had its effect without an answer; only what may be repeated is sent
 // again after such an attempt.
-func (a *admitted) update() {
-	effect, now := a.effect(), &a.now
-	now.Claimed, now.Sent, now.Failure = a.claim != nil, a.tried.sent, a.tried.reading.Failure
-	now.EarlierMayHaveRun = a.tried.ambiguous && effect != tool.ReadOnly ||
-		(effect == tool.Keyed || effect == tool.Idempotent) && a.before > 0
-	now.MayHaveRun = mustNotRepeat(effect) && (a.claim == nil || now.EarlierMayHaveRun)
+func (c *admitted) update() {
+	effect, now := c.effect(), &c.now
+	now.Claimed, now.Sent, now.Failure = c.claim != nil, c.tried.sent, c.tried.reading.Failure
+	now.EarlierMayHaveRun = c.tried.ambiguous && effect != tool.ReadOnly ||
+		(effect == tool.Keyed || effect == tool.Idempotent) && c.before > 0
+	now.MayHaveRun = mustNotRepeat(effect) && (c.claim == nil || now.EarlierMayHaveRun)
 }
 
 // outputLimit is the most characters that content may have.

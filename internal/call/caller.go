@@ -101,12 +101,12 @@ func release(held <-chan func()) {
 }
 
 // begin notes that an attempt is about to be made, for whoever waits for the first.
-func (a *admitted) begin() {
-	if a.caller != nil {
-		a.caller.first.Do(func() { close(a.caller.begun) })
+func (c *admitted) begin() {
+	if c.caller != nil {
+		c.caller.first.Do(func() { close(c.caller.begun) })
 	}
-	a.tried.begin()
-	a.update()
+	c.tried.begin()
+	c.update()
 }
 
 // right is a backend.Right.

@@ -29,10 +29,10 @@ func (c *checked) details() *sidecallv1.CallDetails {
 }
 
 // details are those of a call that was made.
-func (a *admitted) details() *sidecallv1.CallDetails {
-	kept := a.checked.details()
-	kept.UpstreamId = a.tried.upstreamID
-	a.planUndo(kept)
+func (c *admitted) details() *sidecallv1.CallDetails {
+	kept := c.checked.details()
+	kept.UpstreamId = c.tried.upstreamID
+	c.planUndo(kept)
 	return kept
 }
 

@@ -170,9 +170,9 @@ func (c resolved) verifiers() []string {
 
 // afterBug ends a call that a bug in the pipeline interrupted: as one that was not run, unless it may
 // have been.
-func (a *admitted) afterBug(notRun ending) ending {
-	if a.tried.sent > 0 && !a.effect().Repeatable() {
-		return a.unknown(&tool.Failure{Code: tool.CodeInternal, Evidence: tool.Ambiguous})
+func (c *admitted) afterBug(notRun ending) ending {
+	if c.tried.sent > 0 && !c.effect().Repeatable() {
+		return c.unknown(&tool.Failure{Code: tool.CodeInternal, Evidence: tool.Ambiguous})
 	}
 	return notRun
 }
