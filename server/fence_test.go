@@ -248,10 +248,10 @@ func TestALostCallThatCannotBeRepeatedNow(t *testing.T) {
 func TestARunningCallIsWaitedFor(t *testing.T) {
 	t.Parallel()
 	running, end := make(chan struct{}), make(chan struct{})
-	c := newConversing(t, map[string]*calltest.Backend{"pay": {Do: func(context.Context, backend.Invocation) (backend.Reply, *tool.Failure) {
+	c := newConversing(t, map[string]*calltest.Backend{"pay": {Do: func(context.Context, backend.Invocation) (tool.Reply, *tool.Failure) {
 		close(running)
 		<-end
-		return backend.Reply{Text: []byte("paid")}, nil
+		return tool.Reply{Text: []byte("paid")}, nil
 	}}})
 	waiting := limit.NewBulkhead(1)
 	c.Executor.Waiting = waiting

@@ -195,10 +195,10 @@ func TestACancelledAttemptIsNotSaidNotToHaveRun(t *testing.T) {
 			onStores(t, func(t *testing.T, store dedupe.Store) {
 				ctx, kill := context.WithCancel(t.Context())
 				defer kill()
-				pays := &calltest.Backend{Do: func(ctx context.Context, _ backend.Invocation) (backend.Reply, *tool.Failure) {
+				pays := &calltest.Backend{Do: func(ctx context.Context, _ backend.Invocation) (tool.Reply, *tool.Failure) {
 					kill()       // it has had its effect
 					<-ctx.Done() // and its caller is gone
-					return backend.Reply{}, &tool.Failure{Code: tool.CodeCancelled, Evidence: tool.Ambiguous}
+					return tool.Reply{}, &tool.Failure{Code: tool.CodeCancelled, Evidence: tool.Ambiguous}
 				}}
 				c := newConversingOn(t, store, nil)
 				c.Generation.Set(catalog.ConfigSource, []*catalog.Route{calltest.NewRoute(t, "pay", effect, pays)})

@@ -78,8 +78,8 @@ func TestWhatCallsShareIsInMemoryOnce(t *testing.T) {
 
 // However many calls a batch may have, the results of a message have room in common.
 func TestAllResultsOfAMessageFitTogether(t *testing.T) {
-	long := &calltest.Backend{Do: func(context.Context, backend.Invocation) (backend.Reply, *tool.Failure) {
-		return backend.Reply{Blocks: []backend.Block{{Type: "image", MIMEType: "image/png", Data: make([]byte, 1<<20)}}}, nil
+	long := &calltest.Backend{Do: func(context.Context, backend.Invocation) (tool.Reply, *tool.Failure) {
+		return tool.Reply{Blocks: []tool.Block{{Type: "image", MIMEType: "image/png", Data: make([]byte, 1<<20)}}}, nil
 	}}
 	sidecar := calltest.New(t, calltest.NewRoute(t, "look", tool.ReadOnly, long))
 	sidecar.Limit(func(l *catalog.Limits) { l.MaxBatch = 1 })
@@ -103,11 +103,11 @@ func TestAllResultsOfAMessageFitTogether(t *testing.T) {
 func TestSequentialCallsOfALongMessage(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var running, most atomic.Int64
-		slow := &calltest.Backend{Do: func(ctx context.Context, _ backend.Invocation) (backend.Reply, *tool.Failure) {
+		slow := &calltest.Backend{Do: func(ctx context.Context, _ backend.Invocation) (tool.Reply, *tool.Failure) {
 			most.Store(max(most.Load(), running.Add(1)))
 			defer running.Add(-1)
 			time.Sleep(5 * time.Second)
-			return backend.Reply{Text: []byte("ok")}, nil
+			return tool.Reply{Text: []byte("ok")}, nil
 		}}
 		sidecar := calltest.New(t, calltest.NewRoute(t, "look", tool.NonIdempotent, slow, func(r *catalog.Route) { r.Tool.Policy.Sequential = true }))
 		sidecar.Limit(func(l *catalog.Limits) { l.MaxBatch = 1 })
@@ -128,8 +128,8 @@ func TestSequentialCallsOfALongMessage(t *testing.T) {
 
 // Whatever little a client says that it can receive, it is told as much as has to be said.
 func TestAClientThatReceivesLittle(t *testing.T) {
-	long := &calltest.Backend{Do: func(context.Context, backend.Invocation) (backend.Reply, *tool.Failure) {
-		return backend.Reply{Text: []byte(strings.Repeat("x", 10_000))}, nil
+	long := &calltest.Backend{Do: func(context.Context, backend.Invocation) (tool.Reply, *tool.Failure) {
+		return tool.Reply{Text: []byte(strings.Repeat("x", 10_000))}, nil
 	}}
 	s := service(calltest.New(t, calltest.NewRoute(t, "look", tool.ReadOnly, long)))
 	ask := func(most int64) (*sidecallv1.RunMessageResponse, error) {
@@ -255,9 +255,9 @@ func TestOpenCallsOfAnotherTenant(t *testing.T) {
 // Two programs that go on with one conversation run its calls once.
 func TestOpenCallsRunOnceForAll(t *testing.T) {
 	var ran atomic.Int64
-	c := newConversing(t, map[string]*calltest.Backend{"pay": {Do: func(context.Context, backend.Invocation) (backend.Reply, *tool.Failure) {
+	c := newConversing(t, map[string]*calltest.Backend{"pay": {Do: func(context.Context, backend.Invocation) (tool.Reply, *tool.Failure) {
 		ran.Add(1)
-		return backend.Reply{Text: []byte("ok")}, nil
+		return tool.Reply{Text: []byte("ok")}, nil
 	}}})
 	c.append(&sidecallv1.AppendMessagesRequest{ConversationId: "c1", Provider: "anthropic", TurnId: "t1", MessagesJson: []string{asksUser, asking("a", "pay", "b", "pay")}})
 	var all sync.WaitGroup

@@ -136,11 +136,11 @@ func appended(t *testing.T, s *Service, v vector) []string {
 // hearing is a tool that tells what it is called with.
 func hearing(heard *[]backend.Invocation) *calltest.Backend {
 	var mu sync.Mutex // the calls of a message run at the same time
-	return &calltest.Backend{Do: func(_ context.Context, one backend.Invocation) (backend.Reply, *tool.Failure) {
+	return &calltest.Backend{Do: func(_ context.Context, one backend.Invocation) (tool.Reply, *tool.Failure) {
 		mu.Lock()
 		defer mu.Unlock()
 		*heard = append(*heard, one)
-		return backend.Reply{Text: []byte("ok")}, nil
+		return tool.Reply{Text: []byte("ok")}, nil
 	}}
 }
 
@@ -213,7 +213,7 @@ func TestAMessageOfManyCalls(t *testing.T) {
 	lock := make(chan struct{}, 1)
 	b := hearing(&heard)
 	do := b.Do
-	b.Do = func(ctx context.Context, one backend.Invocation) (backend.Reply, *tool.Failure) {
+	b.Do = func(ctx context.Context, one backend.Invocation) (tool.Reply, *tool.Failure) {
 		lock <- struct{}{}
 		defer func() { <-lock }()
 		return do(ctx, one)
@@ -245,8 +245,8 @@ func TestAMessageOfManyCalls(t *testing.T) {
 // Whoever can receive little is told no more than that, and whoever can receive more has
 // all of it.
 func TestWhatAMessageIsAnsweredFits(t *testing.T) {
-	long := &calltest.Backend{Do: func(context.Context, backend.Invocation) (backend.Reply, *tool.Failure) {
-		return backend.Reply{Blocks: []backend.Block{{Type: "image", MIMEType: "image/png", Data: make([]byte, 2<<20)}}}, nil
+	long := &calltest.Backend{Do: func(context.Context, backend.Invocation) (tool.Reply, *tool.Failure) {
+		return tool.Reply{Blocks: []tool.Block{{Type: "image", MIMEType: "image/png", Data: make([]byte, 2<<20)}}}, nil
 	}}
 	s := service(calltest.New(t, calltest.NewRoute(t, "look", tool.ReadOnly, long)))
 	for most, whole := range map[int64]bool{0: false, 64 << 20: true} {

@@ -37,12 +37,12 @@ import (
 // and end when they are let.
 func waiting() (b *calltest.Backend, begun chan struct{}, let chan struct{}) {
 	begun, let = make(chan struct{}, 100), make(chan struct{})
-	return &calltest.Backend{Do: func(_ context.Context, in backend.Invocation) (backend.Reply, *tool.Failure) {
+	return &calltest.Backend{Do: func(_ context.Context, in backend.Invocation) (tool.Reply, *tool.Failure) {
 		if len(in.Args) > smallRequest {
 			begun <- struct{}{}
 			<-let
 		}
-		return backend.Reply{Text: []byte("ok")}, nil
+		return tool.Reply{Text: []byte("ok")}, nil
 	}}, begun, let
 }
 

@@ -20,8 +20,8 @@ import (
 func TestALargeFirstMessageIsNotLost(t *testing.T) {
 	t.Parallel()
 	for _, size := range []int{conversation.MaxMessageBytes, conversation.MaxMessageBytes - 20, conversation.MaxMessageBytes / 2} {
-		c := newConversing(t, map[string]*calltest.Backend{"pay": {Do: func(context.Context, backend.Invocation) (backend.Reply, *tool.Failure) {
-			return backend.Reply{Text: []byte(strings.Repeat(`"`, 2<<20))}, nil
+		c := newConversing(t, map[string]*calltest.Backend{"pay": {Do: func(context.Context, backend.Invocation) (tool.Reply, *tool.Failure) {
+			return tool.Reply{Text: []byte(strings.Repeat(`"`, 2<<20))}, nil
 		}}})
 		first := `{"role":"user","content":"`
 		first += strings.Repeat("x", size-len(first)-2) + `"}`
@@ -61,8 +61,8 @@ func TestWhatManyCallsAreToldFits(t *testing.T) {
 		"never run":          "",
 	} {
 		for _, format := range []string{"openai-responses", "anthropic"} {
-			c := newConversing(t, map[string]*calltest.Backend{"pay": {Do: func(context.Context, backend.Invocation) (backend.Reply, *tool.Failure) {
-				return backend.Reply{Text: []byte(text)}, nil
+			c := newConversing(t, map[string]*calltest.Backend{"pay": {Do: func(context.Context, backend.Invocation) (tool.Reply, *tool.Failure) {
+				return tool.Reply{Text: []byte(text)}, nil
 			}}})
 			turn, name := strings.Repeat("t", 256), "pay"
 			if text == "" {

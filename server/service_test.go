@@ -105,8 +105,8 @@ func TestWhatAModelMakesUpIsAResult(t *testing.T) {
 // A client with default settings receives every response: 4 MiB at the most.
 func TestAClientWithDefaultSettingsReceivesEveryResult(t *testing.T) {
 	image := bytes.Repeat([]byte("pixels"), 2_900_000/6)
-	draws := &calltest.Backend{Do: func(context.Context, backend.Invocation) (backend.Reply, *tool.Failure) {
-		return backend.Reply{Text: []byte("see"), Blocks: []backend.Block{{Type: "image", MIMEType: "image/png", Data: image}}}, nil
+	draws := &calltest.Backend{Do: func(context.Context, backend.Invocation) (tool.Reply, *tool.Failure) {
+		return tool.Reply{Text: []byte("see"), Blocks: []tool.Block{{Type: "image", MIMEType: "image/png", Data: image}}}, nil
 	}}
 	s := calltest.New(t, calltest.NewRoute(t, "draw", tool.NonIdempotent, draws))
 	client := dial(t, s)
@@ -304,10 +304,10 @@ func handled(d *Drain, s *Service, method string, req *sidecallv1.ExecuteToolReq
 
 func TestDrainingHandsBackWhatHasNotStarted(t *testing.T) {
 	started, release := make(chan struct{}), make(chan struct{})
-	b := &calltest.Backend{Do: func(context.Context, backend.Invocation) (backend.Reply, *tool.Failure) {
+	b := &calltest.Backend{Do: func(context.Context, backend.Invocation) (tool.Reply, *tool.Failure) {
 		close(started)
 		<-release
-		return backend.Reply{Text: []byte("ok")}, nil
+		return tool.Reply{Text: []byte("ok")}, nil
 	}}
 	s, drain := service(calltest.New(t, calltest.NewRoute(t, "refund", tool.NonIdempotent, b))), NewDrain()
 	const method = sidecallv1.ToolService_ExecuteTool_FullMethodName

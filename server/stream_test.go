@@ -41,11 +41,11 @@ func TestWhatWaitsForACallerIsBounded(t *testing.T) {
 // A caller that does not read what it is told gives its stream up, as one that has left.
 func TestACallerThatDoesNotRead(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := calltest.New(t, calltest.NewRoute(t, "act", tool.NonIdempotent, &calltest.Backend{Do: func(_ context.Context, in backend.Invocation) (backend.Reply, *tool.Failure) {
+		s := calltest.New(t, calltest.NewRoute(t, "act", tool.NonIdempotent, &calltest.Backend{Do: func(_ context.Context, in backend.Invocation) (tool.Reply, *tool.Failure) {
 			for range 1000 {
 				in.Caller.Said("notifications/message", json.RawMessage(`{}`))
 			}
-			return backend.Reply{Text: []byte("done")}, nil
+			return tool.Reply{Text: []byte("done")}, nil
 		}}))
 		in := newIntake(limit.NewBytes(64<<20), 1, 4<<20)
 		ctx, err := in.arriving.begin(t.Context(), &tap.Info{})

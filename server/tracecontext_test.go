@@ -35,9 +35,9 @@ func TestTheTraceContextOfARequestComesIn(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Setenv("OTEL_PROPAGATORS", c.propagators)
 			var span, carried string
-			b := &calltest.Backend{Do: func(ctx context.Context, _ backend.Invocation) (backend.Reply, *tool.Failure) {
+			b := &calltest.Backend{Do: func(ctx context.Context, _ backend.Invocation) (tool.Reply, *tool.Failure) {
 				span, carried = trace.SpanContextFromContext(ctx).SpanID().String(), baggage.FromContext(ctx).String()
-				return backend.Reply{Text: []byte("ok")}, nil
+				return tool.Reply{Text: []byte("ok")}, nil
 			}}
 			client := dial(t, calltest.New(t, calltest.NewRoute(t, "works", tool.ReadOnly, b))) // starts telemetry
 			if _, err := client.ExecuteTool(metadata.NewOutgoingContext(t.Context(), c.sent), calltest.Request("toolu_1", "works")); err != nil {

@@ -86,10 +86,10 @@ func TestAConversationIsResumed(t *testing.T) {
 	t.Parallel()
 	running, end := make(chan struct{}), make(chan struct{})
 	slow := calltest.Answers("slow")
-	slow.Do = func(context.Context, backend.Invocation) (backend.Reply, *tool.Failure) {
+	slow.Do = func(context.Context, backend.Invocation) (tool.Reply, *tool.Failure) {
 		close(running)
 		<-end
-		return backend.Reply{Text: []byte("slow")}, nil
+		return tool.Reply{Text: []byte("slow")}, nil
 	}
 	c := newConversing(t, map[string]*calltest.Backend{
 		"pay": calltest.Answers("paid"), "lose": calltest.Fails(calltest.Always, calltest.CutOff), "wait": slow, "never": calltest.Answers("no"),
@@ -238,8 +238,8 @@ func TestALostKeyedCallMayHaveRun(t *testing.T) {
 // page, and what is left out of results is read by its output_ref.
 func TestALargeConversationIsReceived(t *testing.T) {
 	t.Parallel()
-	c := newConversing(t, map[string]*calltest.Backend{"draw": {Do: func(context.Context, backend.Invocation) (backend.Reply, *tool.Failure) {
-		return backend.Reply{Blocks: []backend.Block{{Type: "image", MIMEType: "image/png", Data: bytes.Repeat([]byte{0x89}, 2900<<10)}}}, nil
+	c := newConversing(t, map[string]*calltest.Backend{"draw": {Do: func(context.Context, backend.Invocation) (tool.Reply, *tool.Failure) {
+		return tool.Reply{Blocks: []tool.Block{{Type: "image", MIMEType: "image/png", Data: bytes.Repeat([]byte{0x89}, 2900<<10)}}}, nil
 	}}})
 	var want []string
 	for i := range 5 {

@@ -6,7 +6,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/sidecall/sidecall/internal/backend"
 	"github.com/sidecall/sidecall/internal/tool"
 )
 
@@ -64,7 +63,7 @@ backends:
       look: {approve_when: always}
 `)
 	schema := json.RawMessage(`{"type":"object","properties":{"cents":{"type":"integer"}}}`)
-	found := []backend.Discovered{
+	found := []tool.Discovered{
 		{Name: "pay", InputSchema: schema}, {Name: "move", InputSchema: schema},
 		{Name: "look", InputSchema: schema, Claimed: true, Effect: tool.ReadOnly},
 	}

@@ -18,7 +18,7 @@ import (
 
 // answer is what a backend first says of its tools.
 type answer struct {
-	tools []backend.Discovered
+	tools []tool.Discovered
 	err   error
 }
 
@@ -63,7 +63,7 @@ func askAll(ctx context.Context, hosts map[string]*host) map[string]answer {
 		first := make(chan answer, 1)
 		waiting[name] = first
 		running.Go(func() {
-			discoverer.Run(ctx, func(tools []backend.Discovered, err error) {
+			discoverer.Run(ctx, func(tools []tool.Discovered, err error) {
 				select {
 				case first <- answer{tools, err}:
 				default: // only the first counts
@@ -88,7 +88,7 @@ func askAll(ctx context.Context, hosts map[string]*host) map[string]answer {
 }
 
 // hear holds what the file says of a backend's tools against those that it has.
-func hear(g *generation, h *host, tools []backend.Discovered, found *problems) {
+func hear(g *generation, h *host, tools []tool.Discovered, found *problems) {
 	at := []string{"backends", h.name}
 	names := make([]string, len(tools))
 	var unsaid []string

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/sidecall/sidecall/internal/backend"
 	"github.com/sidecall/sidecall/internal/catalog"
 	"github.com/sidecall/sidecall/internal/config"
 	"github.com/sidecall/sidecall/internal/definition"
@@ -15,7 +14,7 @@ import (
 
 // discoveredRoutes are the routes of what a backend found. One tool that cannot
 // be used is reported and left out; the others are served.
-func discoveredRoutes(h *host, found []backend.Discovered, cfg *config.Config, pins *definition.Pins) ([]*catalog.Route, error) {
+func discoveredRoutes(h *host, found []tool.Discovered, cfg *config.Config, pins *definition.Pins) ([]*catalog.Route, error) {
 	var routes []*catalog.Route
 	var errs []error
 	there := make(map[ward]bool)
@@ -52,7 +51,7 @@ func discoveredRoutes(h *host, found []backend.Discovered, cfg *config.Config, p
 // is refused now. All lists in which it was the same tell the same calls, those of
 // another generation too: the names are the server's own. Of a tool that is listed and
 // not offered any more nothing is told; its calls are those of another config.
-func (h *host) withdraw(listed []backend.Discovered, now []*catalog.Route) {
+func (h *host) withdraw(listed []tool.Discovered, now []*catalog.Route) {
 	if !h.config.Pin {
 		return
 	}
@@ -82,19 +81,19 @@ func (h *host) withdraw(listed []backend.Discovered, now []*catalog.Route) {
 }
 
 // routeOf is discoveredRoute, and for a backend that was brought: see Brought.
-func (h *host) routeOf(d backend.Discovered, as config.Discovered, cfg *config.Config, cleaner *definition.Cleaner, patterns *allowance) (*catalog.Route, error) {
+func (h *host) routeOf(d tool.Discovered, as config.Discovered, cfg *config.Config, cleaner *definition.Cleaner, patterns *allowance) (*catalog.Route, error) {
 	as.Policy.ForwardUndeclared = as.Policy.ForwardUndeclared || h.brought
 	route, err := discoveredRoute(h, d, as, cfg, cleaner, patterns)
 	if err == nil || !h.brought {
 		return route, err
 	}
 	h.logger.Warn("the arguments of a tool are not checked: its schema cannot be used", "tool", d.Name, "error", err)
-	return discoveredRoute(h, backend.Discovered{Name: d.Name, Effect: d.Effect, Claimed: d.Claimed}, as, cfg, cleaner, patterns)
+	return discoveredRoute(h, tool.Discovered{Name: d.Name, Effect: d.Effect, Claimed: d.Claimed}, as, cfg, cleaner, patterns)
 }
 
 // claimedEffect is what the backend says of the effect; nil when it says
 // nothing.
-func claimedEffect(d backend.Discovered) *tool.Effect {
+func claimedEffect(d tool.Discovered) *tool.Effect {
 	if !d.Claimed {
 		return nil
 	}
@@ -102,7 +101,7 @@ func claimedEffect(d backend.Discovered) *tool.Effect {
 }
 
 // discoveredRoute compiles what a backend found as the config wants it.
-func discoveredRoute(h *host, d backend.Discovered, as config.Discovered, cfg *config.Config, cleaner *definition.Cleaner, patterns *allowance) (*catalog.Route, error) {
+func discoveredRoute(h *host, d tool.Discovered, as config.Discovered, cfg *config.Config, cleaner *definition.Cleaner, patterns *allowance) (*catalog.Route, error) {
 	var errs []error
 	d, err := cleaner.Clean(d)
 	if err != nil {
@@ -135,7 +134,7 @@ func discoveredRoute(h *host, d backend.Discovered, as config.Discovered, cfg *c
 	return route, nil
 }
 
-func discoveredTool(h *host, d backend.Discovered, as config.Discovered) tool.Tool {
+func discoveredTool(h *host, d tool.Discovered, as config.Discovered) tool.Tool {
 	made := tool.Tool{
 		Name: as.Name, Description: d.Description, InputSchema: d.InputSchema, OutputSchema: d.OutputSchema,
 		Effect: as.Effect, Backend: h.name, Annotations: d.Annotations, Policy: as.Policy,

@@ -78,8 +78,8 @@ func (d *discovery) takeOver(before *generation) {
 	d.tellComplete()
 }
 
-func (d *discovery) listener(h *host) func(found []backend.Discovered, err error) {
-	return func(found []backend.Discovered, err error) { d.heard(h, found, err) }
+func (d *discovery) listener(h *host) func(found []tool.Discovered, err error) {
+	return func(found []tool.Discovered, err error) { d.heard(h, found, err) }
 }
 
 // maxReason bounds what is told of a backend that is down, in characters.
@@ -99,7 +99,7 @@ func (d *discovery) tellComplete() {
 
 // heard takes what a backend says of itself: tools, or why there are none. The
 // words are its own.
-func (d *discovery) heard(h *host, found []backend.Discovered, err error) {
+func (d *discovery) heard(h *host, found []tool.Discovered, err error) {
 	if err != nil {
 		level := slog.LevelWarn
 		if errors.Is(err, backend.ErrLeft) {
@@ -140,7 +140,7 @@ func (d *discovery) heard(h *host, found []backend.Discovered, err error) {
 
 // compile is discoveredRoutes for the schemas of strangers: a bug in what
 // compiles them must not end the process, with every call in flight.
-func (d *discovery) compile(h *host, found []backend.Discovered) (routes []*catalog.Route, err error) {
+func (d *discovery) compile(h *host, found []tool.Discovered) (routes []*catalog.Route, err error) {
 	defer func() {
 		if p := recover(); p != nil {
 			routes, err = nil, fmt.Errorf("the tool list makes the sidecar fail: panic: %v\n%s", p, debug.Stack())

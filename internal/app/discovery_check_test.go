@@ -19,7 +19,7 @@ import (
 type finder struct {
 	backend.Backend
 
-	tools  []backend.Discovered
+	tools  []tool.Discovered
 	err    error
 	wrote  []string // to its standard error, before
 	silent func()
@@ -28,7 +28,7 @@ type finder struct {
 	log    *slog.Logger
 }
 
-func (s *finder) Run(ctx context.Context, update func([]backend.Discovered, error)) {
+func (s *finder) Run(ctx context.Context, update func([]tool.Discovered, error)) {
 	defer close(s.left)
 	for _, line := range s.wrote {
 		s.log.Info("the MCP server wrote to its standard error", "line", line)
@@ -69,10 +69,10 @@ func TestWhatDiscoveryFinds(t *testing.T) {
 	ctx, timeIsUp := context.WithCancel(t.Context())
 	defer timeIsUp()
 	servers := map[string]*finder{
-		"files": {tools: []backend.Discovered{{Name: "read"}, {Name: "write"}, {Name: "move"}, {Name: "append"}, {Name: "secret"}, {Name: "broken", InputSchema: []byte(`{"type":"string"}`)}}},
+		"files": {tools: []tool.Discovered{{Name: "read"}, {Name: "write"}, {Name: "move"}, {Name: "append"}, {Name: "secret"}, {Name: "broken", InputSchema: []byte(`{"type":"string"}`)}}},
 		"down":  {err: errors.New("the server process ended"), wrote: []string{"Traceback", "throw err;", "", "Error: no module \x1b[1mledger", "    at load", "{", "code: 1", "}", "Node.js"}},
 		"slow":  {silent: timeIsUp, wrote: []string{"Listening on port 3000"}},
-		"trusted": {tools: []backend.Discovered{
+		"trusted": {tools: []tool.Discovered{
 			{Name: "list", Claimed: true, Effect: tool.ReadOnly}, {Name: "pay"}, {Name: "f_read", Claimed: true, Effect: tool.ReadOnly},
 		}},
 	}

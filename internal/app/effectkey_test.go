@@ -6,7 +6,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/sidecall/sidecall/internal/backend"
 	"github.com/sidecall/sidecall/internal/config"
 	"github.com/sidecall/sidecall/internal/tool"
 )
@@ -54,7 +53,7 @@ backends:
       move: {effect_key: {args: [to], window: 1h}}
 `)
 	schema := json.RawMessage(`{"type":"object","properties":{"line":{"type":"string"},"to":{"type":"string"}},"required":["line"]}`)
-	routes, err := discoveredRoutes(g.hosts["files"], []backend.Discovered{{Name: "append", InputSchema: schema}, {Name: "move", InputSchema: schema}}, g.config, g.discovery.pins)
+	routes, err := discoveredRoutes(g.hosts["files"], []tool.Discovered{{Name: "append", InputSchema: schema}, {Name: "move", InputSchema: schema}}, g.config, g.discovery.pins)
 	if len(routes) != 1 {
 		t.Fatalf("routes %v", routes)
 	}
@@ -78,7 +77,7 @@ backends:
       move: {effect: idempotent, effect_key: {args: [to]}}
 `)
 	schema := json.RawMessage(`{"type":"object","properties":{"to":{"type":"string"}},"required":["to"]}`)
-	found := []backend.Discovered{
+	found := []tool.Discovered{
 		{Name: "pay", InputSchema: schema, Claimed: true, Effect: tool.ReadOnly},
 		{Name: "move", InputSchema: schema, Claimed: true, Effect: tool.ReadOnly},
 	}

@@ -3,12 +3,12 @@ package app
 import (
 	"errors"
 	"fmt"
-	"github.com/sidecall/sidecall/internal/limit"
 	"maps"
 	"testing"
 
+	"github.com/sidecall/sidecall/internal/limit"
+
 	"github.com/sidecall/sidecall/breaker"
-	"github.com/sidecall/sidecall/internal/backend"
 	"github.com/sidecall/sidecall/internal/catalog"
 	"github.com/sidecall/sidecall/internal/tool"
 )
@@ -22,7 +22,7 @@ backends:
 `
 
 // discover is what a backend's list makes, by tool.
-func discover(t *testing.T, g *generation, found ...backend.Discovered) map[string]*catalog.Route {
+func discover(t *testing.T, g *generation, found ...tool.Discovered) map[string]*catalog.Route {
 	t.Helper()
 	routes, err := discoveredRoutes(g.hosts["files"], found, g.config, g.discovery.pins)
 	if err != nil {
@@ -42,7 +42,7 @@ func TestAReconnectClosesTheBreakers(t *testing.T) {
 		g := generationOf(t, text)
 		h := g.hosts["files"]
 		g.discovery.complete = func() {}
-		list := []backend.Discovered{{Name: "append"}}
+		list := []tool.Discovered{{Name: "append"}}
 		g.discovery.heard(h, list, nil)
 		route, ok := g.tools.Snapshot().Lookup("append")
 		if !ok {
@@ -53,7 +53,7 @@ func TestAReconnectClosesTheBreakers(t *testing.T) {
 				done(breaker.Failure)
 			}
 		}
-		g.discovery.heard(h, append(list, backend.Discovered{Name: "read"}), nil)
+		g.discovery.heard(h, append(list, tool.Discovered{Name: "read"}), nil)
 		if got := route.Breaker.State(); got != breaker.Open {
 			t.Errorf("after another list it is %v", got)
 		}
@@ -72,13 +72,13 @@ func TestAReconnectClosesTheBreakers(t *testing.T) {
 // second call through where one is allowed.
 func TestGuardsOutliveAToolList(t *testing.T) {
 	g := generationOf(t, guarded)
-	before := discover(t, g, backend.Discovered{Name: "append"})["append"]
+	before := discover(t, g, tool.Discovered{Name: "append"})["append"]
 	var place limit.Place
 	if !before.ToolSlots.Acquire(&place) {
 		t.Fatal("no place for the first call")
 	}
 	discover(t, g) // for a moment the tool is not there
-	after := discover(t, g, backend.Discovered{Name: "append", Description: "appends"})["append"]
+	after := discover(t, g, tool.Discovered{Name: "append", Description: "appends"})["append"]
 	if after.ToolSlots.Acquire(&limit.Place{}) {
 		t.Error("two calls at once, one is allowed")
 	}
@@ -94,7 +94,7 @@ func TestGuardsOutliveAToolList(t *testing.T) {
 func TestGuardsOfToolsThatAreGoneAreForgotten(t *testing.T) {
 	g := generationOf(t, guarded)
 	for n := range 100 {
-		discover(t, g, backend.Discovered{Name: "append"}, backend.Discovered{Name: fmt.Sprintf("tool_%d", n)})
+		discover(t, g, tool.Discovered{Name: "append"}, tool.Discovered{Name: fmt.Sprintf("tool_%d", n)})
 	}
 	guards, breakers := len(g.hosts["files"].guards.tools), make(map[string]bool)
 	g.breakers(func(name string, _ breaker.State) { breakers[name] = true })

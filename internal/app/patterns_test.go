@@ -6,20 +6,20 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/sidecall/sidecall/internal/backend"
+	"github.com/sidecall/sidecall/internal/tool"
 )
 
 // A server that nobody here wrote must not take the memory of the sidecar by
 // what its schemas say: neither with one pattern nor with many.
 func TestPatternsOfDiscoveredToolsAreBounded(t *testing.T) {
 	g := generationOf(t, "backends:\n  files: {mcp: {command: [server]}}\n")
-	found := []backend.Discovered{
+	found := []tool.Discovered{
 		{Name: "bomb", InputSchema: []byte(`{"type":"object","properties":{"a":{"pattern":"((((((a){20000}){20000}){20000}){20000}){20000}){20000}"}}}`)},
 		{Name: "plain", InputSchema: []byte(`{"type":"object","properties":{"a":{"pattern":"^[a-z]+$"}}}`)},
 		{Name: "out", OutputSchema: []byte(`{"type":"object","patternProperties":{"((((((a){20000}){20000}){20000}){20000}){20000}){20000}":{}}}`)},
 	}
 	for i := range 100 {
-		found = append(found, backend.Discovered{
+		found = append(found, tool.Discovered{
 			Name:        fmt.Sprintf("large_%d", i),
 			InputSchema: fmt.Appendf(nil, `{"type":"object","properties":{"a":{"pattern":"^[a-z]{%d}$"}}}`, 20_000-i),
 		})
@@ -48,9 +48,9 @@ func TestAListOfToolsIsReadWithoutCompilingIt(t *testing.T) {
 			names = append(names, fmt.Sprintf(`"%x":{}`, n))
 		}
 		schema := []byte(`{"type":"object","properties":{` + strings.Join(names, ",") + `}}`)
-		var found []backend.Discovered
+		var found []tool.Discovered
 		for size := 0; size < 1<<20; size += 2 * len(schema) {
-			found = append(found, backend.Discovered{Name: fmt.Sprintf("t%d", len(found)), InputSchema: schema, OutputSchema: schema})
+			found = append(found, tool.Discovered{Name: fmt.Sprintf("t%d", len(found)), InputSchema: schema, OutputSchema: schema})
 		}
 		var before, after runtime.MemStats
 		runtime.ReadMemStats(&before)

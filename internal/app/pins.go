@@ -3,7 +3,6 @@ package app
 import (
 	"fmt"
 
-	"github.com/sidecall/sidecall/internal/backend"
 	"github.com/sidecall/sidecall/internal/config"
 	"github.com/sidecall/sidecall/internal/definition"
 	"github.com/sidecall/sidecall/internal/tool"
@@ -49,7 +48,7 @@ type pinned struct {
 
 // comparePins compares what tools say of themselves with what they said when they
 // were first seen, and tells of what has changed: names, parts and hashes, no words.
-func comparePins(h *host, found []backend.Discovered, cfg *config.Config, pins *definition.Pins) map[string]pinned {
+func comparePins(h *host, found []tool.Discovered, cfg *config.Config, pins *definition.Pins) map[string]pinned {
 	now := make(map[definition.Tool]definition.Pin, len(found))
 	asked := make([]definition.Tool, 0, len(found))
 	for i := range found {

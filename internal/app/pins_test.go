@@ -10,9 +10,9 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/sidecall/sidecall/internal/backend"
 	"github.com/sidecall/sidecall/internal/catalog"
 	"github.com/sidecall/sidecall/internal/config"
+	"github.com/sidecall/sidecall/internal/tool"
 )
 
 // pinning is a generation with a discovering backend; log takes what it says.
@@ -36,8 +36,8 @@ backends: {files: {pin: %v, mcp: {command: [server], env: {TOKEN: a-long-t0ken}}
 	return g, log
 }
 
-func named(description string) backend.Discovered {
-	return backend.Discovered{Name: "read", Description: description}
+func named(description string) tool.Discovered {
+	return tool.Discovered{Name: "read", Description: description}
 }
 
 // What a tool says of itself is compared with what it said before a reconnect, or
@@ -79,7 +79,7 @@ func TestAToolThatSaysSomethingElse(t *testing.T) {
 // else, however often it has said the same before.
 func TestCallsThatWaitForAPinnedToolAreTold(t *testing.T) {
 	for _, pin := range []bool{false, true} {
-		for name, last := range map[string][]backend.Discovered{
+		for name, last := range map[string][]tool.Discovered{
 			"something else": {named("reads, and wants more")}, "no such tool": nil,
 		} {
 			g, _ := pinning(t, filepath.Join(t.TempDir(), "p.pins"), pin)
@@ -136,7 +136,7 @@ func TestANameThatIsTooLongToBePinned(t *testing.T) {
 	for _, pin := range []bool{false, true} {
 		file := filepath.Join(t.TempDir(), "p.pins")
 		g, _ := pinning(t, file, pin)
-		long := backend.Discovered{Name: strings.Repeat("n", 100_000)}
+		long := tool.Discovered{Name: strings.Repeat("n", 100_000)}
 		found := discover(t, g, long, named("reads"))
 		if len(found) != 2 || found["read"].Refused != "" {
 			t.Fatalf("pin %v: %v", pin, found)

@@ -10,6 +10,7 @@ import (
 	"github.com/sidecall/sidecall/internal/catalog"
 	"github.com/sidecall/sidecall/internal/config"
 	"github.com/sidecall/sidecall/internal/redact"
+	"github.com/sidecall/sidecall/internal/tool"
 )
 
 // premises are what the hosts of one backend share over the generations for which the
@@ -34,9 +35,9 @@ type premises struct {
 
 	// mu keeps what is said and who hears it in one order. It guards all below.
 	mu     sync.Mutex
-	hears  func(tools []backend.Discovered, err error)
-	tools  []backend.Discovered // as last said, once found is closed
-	broken error                // why it is down; nil when it is not
+	hears  func(tools []tool.Discovered, err error)
+	tools  []tool.Discovered // as last said, once found is closed
+	broken error             // why it is down; nil when it is not
 
 	// lost says that the backend was heard of last when it went down.
 	lost bool
@@ -111,7 +112,7 @@ func (h *host) leave(ctx context.Context) error {
 }
 
 // discover begins the discovery of the backend. It is called once for all hosts.
-func (h *host) discover(hears func(tools []backend.Discovered, err error)) {
+func (h *host) discover(hears func(tools []tool.Discovered, err error)) {
 	ctx, end := context.WithCancel(context.Background())
 	h.end, h.hears = end, hears
 	discoverer := h.Backend.(backend.Discoverer) //nolint:forcetypeassert // who has none is not asked
@@ -126,7 +127,7 @@ func (p *premises) silence() {
 }
 
 // say passes on what the backend says, and keeps it for who hears it later.
-func (p *premises) say(tools []backend.Discovered, err error) {
+func (p *premises) say(tools []tool.Discovered, err error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.broken = err; err == nil {
@@ -150,7 +151,7 @@ func (p *premises) wasFound() bool {
 
 // tellInstead has somebody else hear what the backend says, and first what it has said
 // last. Nothing is missed, and nothing is heard by both.
-func (p *premises) tellInstead(hears func(tools []backend.Discovered, err error)) {
+func (p *premises) tellInstead(hears func(tools []tool.Discovered, err error)) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.hears = hears

@@ -11,7 +11,6 @@ import (
 
 	"github.com/sidecall/sidecall/internal/call/result"
 
-	"github.com/sidecall/sidecall/internal/backend"
 	"github.com/sidecall/sidecall/internal/config"
 	"github.com/sidecall/sidecall/internal/rules/history/failures"
 	"github.com/sidecall/sidecall/internal/tool"
@@ -69,8 +68,8 @@ tools:
   silent: {backend: sh, exec: {argv: [x]}, recovery: {context: off}}
 `)
 	g.discovery.complete = func() {}
-	read := backend.Discovered{Name: "read", InputSchema: json.RawMessage(`{"type":"object","properties":{"path":{"type":"string"},"line":{"type":"integer"}}}`)}
-	g.discovery.heard(g.hosts["files"], []backend.Discovered{read, {Name: "silent"}}, nil)
+	read := tool.Discovered{Name: "read", InputSchema: json.RawMessage(`{"type":"object","properties":{"path":{"type":"string"},"line":{"type":"integer"}}}`)}
+	g.discovery.heard(g.hosts["files"], []tool.Discovered{read, {Name: "silent"}}, nil)
 	brought, err := builtIn(result.Outputs{})
 	if err != nil {
 		t.Fatal(err)
@@ -147,7 +146,7 @@ defaults: {recovery: {rules: [{suggest: ["Call {search}."]}]}}
 	g.discovery.complete = func() {}
 	g.discovery.expect(g.hosts)
 	cfg.Release() // as after a start
-	files := []backend.Discovered{{Name: "read", InputSchema: json.RawMessage(`{"type":"object","properties":{"path":{}}}`)}, {Name: "list"}}
+	files := []tool.Discovered{{Name: "read", InputSchema: json.RawMessage(`{"type":"object","properties":{"path":{}}}`)}, {Name: "list"}}
 	g.discovery.heard(g.hosts["files"], files, nil)
 	if said := log.String(); strings.Contains(said, "never suggested") {
 		t.Errorf("while a backend has not answered: %s", said)

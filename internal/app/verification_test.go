@@ -5,7 +5,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/sidecall/sidecall/internal/backend"
+	"github.com/sidecall/sidecall/internal/tool"
 )
 
 const verifying = `
@@ -53,7 +53,7 @@ func TestVerificationsOfTheConfig(t *testing.T) {
 // override is wrong is left out, and said to be.
 func TestVerificationsOfDiscoveredTools(t *testing.T) {
 	g := generationOf(t, verifying)
-	routes, err := discoveredRoutes(g.hosts["files"], []backend.Discovered{{Name: "append"}, {Name: "read"}, {Name: "move"}}, g.config, g.discovery.pins)
+	routes, err := discoveredRoutes(g.hosts["files"], []tool.Discovered{{Name: "append"}, {Name: "read"}, {Name: "move"}}, g.config, g.discovery.pins)
 	if len(routes) != 2 || routes[0].Verification == nil || routes[0].Verification.Tool != "read" || routes[1].Verification != nil {
 		t.Fatalf("routes %v", routes)
 	}

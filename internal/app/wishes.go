@@ -3,12 +3,12 @@ package app
 import (
 	"fmt"
 
-	"github.com/sidecall/sidecall/internal/backend"
 	"github.com/sidecall/sidecall/internal/config"
+	"github.com/sidecall/sidecall/internal/tool"
 )
 
 // grant lets a tool be called as it wishes, where the config says nothing.
-func grant(wishes *backend.Wishes, as *config.Discovered, cfg *config.Config) error {
+func grant(wishes *tool.Wishes, as *config.Discovered, cfg *config.Config) error {
 	if wishes == nil {
 		return nil
 	}

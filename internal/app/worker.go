@@ -11,12 +11,12 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
-	"github.com/sidecall/sidecall/internal/backend"
 	"github.com/sidecall/sidecall/internal/backend/worker"
 	"github.com/sidecall/sidecall/internal/catalog"
 	"github.com/sidecall/sidecall/internal/config"
 	"github.com/sidecall/sidecall/internal/definition"
 	"github.com/sidecall/sidecall/internal/telemetry"
+	"github.com/sidecall/sidecall/internal/tool"
 	sidecallv1 "github.com/sidecall/sidecall/proto/sidecall/v1"
 	"github.com/sidecall/sidecall/server"
 )
@@ -51,12 +51,12 @@ func (d *discovery) adoptWorkers(h *host) {
 }
 
 func (d *discovery) examiner(h *host) worker.Examiner {
-	return func(found []backend.Discovered) ([]worker.Admitted, error) { return d.examine(h, found) }
+	return func(found []tool.Discovered) ([]worker.Admitted, error) { return d.examine(h, found) }
 }
 
 // examine says what tools of a backend become, as heard makes them, and changes
 // nothing. One that cannot be used, or whose name is taken, is an error.
-func (d *discovery) examine(h *host, found []backend.Discovered) (admitted []worker.Admitted, err error) {
+func (d *discovery) examine(h *host, found []tool.Discovered) (admitted []worker.Admitted, err error) {
 	defer func() {
 		if p := recover(); p != nil { // in what compiles the schemas of strangers
 			admitted, err = nil, fmt.Errorf("the tools make the sidecar fail: panic: %v", p)

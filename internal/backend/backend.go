@@ -6,7 +6,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"time"
 
 	"github.com/sidecall/sidecall/internal/tool"
 )
@@ -26,7 +25,7 @@ type Backend interface {
 	// (an HTTP error body, stderr), so that the tool's own error mapping can
 	// look at it. Invoke returns promptly when ctx ends; an attempt cut off
 	// by ctx is Ambiguous unless nothing had been sent.
-	Invoke(ctx context.Context, call Invocation) (reply Reply, failure *tool.Failure)
+	Invoke(ctx context.Context, call Invocation) (reply tool.Reply, failure *tool.Failure)
 
 	// Close ends what the backend owns (connections, processes) and waits for
 	// it, at most until ctx ends. No Invoke may be started after Close.
@@ -42,33 +41,7 @@ type Discoverer interface {
 	// each time the list changed, and with an error each time the backend went
 	// down; the tools last seen stay callable and fail by themselves.
 	// update is never called concurrently.
-	Run(ctx context.Context, update func(tools []Discovered, err error))
-}
-
-// Discovered is a tool that a backend found.
-type Discovered struct {
-	Name         string // as the backend calls it
-	Description  string
-	InputSchema  json.RawMessage
-	OutputSchema json.RawMessage // nil when there is none
-	// Effect is what the backend's own annotations claim. It counts only when
-	// the operator trusts them; Claimed is false when there is no claim.
-	Effect      tool.Effect
-	Claimed     bool
-	Annotations map[string]string
-	// Keyed: its server says that it honours Invocation.IdempotencyKey.
-	Keyed bool
-	// Wishes of how it is called; nil for none. They count where the config says
-	// nothing.
-	Wishes *Wishes
-}
-
-// Wishes are what a discovered tool says of how it wants to be called. Zero says
-// nothing.
-type Wishes struct {
-	// As in tool.Policy.
-	Sequential, Polling, FailsCleanly, CancelWithCaller bool
-	AttemptTimeout, Deadline                            time.Duration
+	Run(ctx context.Context, update func(tools []tool.Discovered, err error))
 }
 
 // Right is the right to send a call. It can be lost while a request is on its
@@ -154,47 +127,6 @@ type Round struct {
 
 // Asks reports that the client can be asked for something.
 func (r *Round) Asks() bool { return r != nil && len(r.Capabilities) > 0 }
-
-// Reply is what one attempt brought back.
-type Reply struct {
-	// Status is the HTTP status or exit code; 0 when the transport has none.
-	Status int
-	// Header holds response header values by lower-case name, for error
-	// mapping. nil when the transport has none.
-	Header map[string]string
-	// Text is the main text of the reply, as bytes from the upstream: maybe
-	// not valid UTF-8. For JSON replies it is the JSON text.
-	Text []byte
-	// JSON reports that Text is (declared or evidently) one JSON value.
-	JSON bool
-	// Blocks are non-text parts, and text resources.
-	Blocks []Block
-	// Structured is the structured result where the transport has its own
-	// place for one (MCP structuredContent); nil otherwise.
-	Structured json.RawMessage
-	// Binary is the media type when the body is not text; Text is then empty
-	// and Size says how long the body was.
-	Binary string
-	// Size is the number of bytes of the body as far as known: the declared
-	// length, else what was read.
-	Size int64
-	// InputRequired is what the tool asks for before it goes on, inputRequests and requestState as
-	// MCP has them; nil where it has ended. Text says so then.
-	InputRequired json.RawMessage
-	// Cut reports that reading stopped at MaxBytes, or where there was no room.
-	Cut bool
-}
-
-// Block is one non-text part of a reply, or a text resource.
-type Block struct {
-	Type     string // image, audio, resource, resource_link
-	MIMEType string
-	Data     []byte
-	Text     string
-	URI      string
-	Name     string
-	Size     int64
-}
 
 // Relay is a Backend whose server has more than tools: resources, prompts and completions, as
 // MCP has them.

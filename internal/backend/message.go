@@ -26,7 +26,7 @@ const (
 
 // Message finds, in the reply of a failure, the sentence that somebody wrote
 // for a reader: no stack trace, no page of HTML. It may be long; Clip cuts it.
-func Message(reply *Reply) string {
+func Message(reply *tool.Reply) string {
 	if reply.Binary != "" {
 		return ""
 	}

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/sidecall/sidecall/internal/backend"
+	"github.com/sidecall/sidecall/internal/tool"
 )
 
 func TestWhatAnUpstreamSays(t *testing.T) {
@@ -38,17 +39,17 @@ func TestWhatAnUpstreamSays(t *testing.T) {
 		"nothing":          {"text/plain", " \n", ""},
 	} {
 		t.Run(name, func(t *testing.T) {
-			reply := backend.Reply{Text: []byte(c.body), JSON: json.Valid([]byte(c.body)), Header: map[string]string{"content-type": c.mediaType}}
+			reply := tool.Reply{Text: []byte(c.body), JSON: json.Valid([]byte(c.body)), Header: map[string]string{"content-type": c.mediaType}}
 			if got := backend.Message(&reply); got != c.want {
 				t.Errorf("got  %q\nwant %q", got, c.want)
 			}
 		})
 	}
-	many := backend.Reply{JSON: true, Text: []byte("[0" + strings.Repeat(`,"a"`, 50) + `,"b","c","d"` + strings.Repeat(`,"e"`, 1000) + "]")}
+	many := tool.Reply{JSON: true, Text: []byte("[0" + strings.Repeat(`,"a"`, 50) + `,"b","c","d"` + strings.Repeat(`,"e"`, 1000) + "]")}
 	if got := backend.Message(&many); got != "a; b; c; and 956 more" {
 		t.Errorf("a long list says %q", got)
 	}
-	if got := backend.Message(&backend.Reply{Binary: "image/png", Size: 10}); got != "" {
+	if got := backend.Message(&tool.Reply{Binary: "image/png", Size: 10}); got != "" {
 		t.Errorf("a picture says %q", got)
 	}
 }
@@ -58,7 +59,7 @@ func FuzzMessage(f *testing.F) {
 		f.Add(body)
 	}
 	f.Fuzz(func(t *testing.T, body string) {
-		reply := backend.Reply{Text: []byte(body), JSON: json.Valid([]byte(body))}
+		reply := tool.Reply{Text: []byte(body), JSON: json.Valid([]byte(body))}
 		if got := backend.Message(&reply); len(got) > 8*len(body)+100 {
 			t.Errorf("%d bytes say %d", len(body), len(got))
 		}

@@ -80,10 +80,10 @@ func TestAKeyedCallIsNotToBeStartedAnew(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			n := 0
-			b := &calltest.Backend{Do: func(context.Context, backend.Invocation) (backend.Reply, *tool.Failure) {
+			b := &calltest.Backend{Do: func(context.Context, backend.Invocation) (tool.Reply, *tool.Failure) {
 				n++
 				failure := test.do(n)
-				return backend.Reply{}, &failure
+				return tool.Reply{}, &failure
 			}}
 			s := calltest.New(t, calltest.NewRoute(t, "refund", test.effect, b))
 			hint := s.Call(calltest.Request("toolu_1", "refund")).GetError().GetHint()
@@ -92,8 +92,8 @@ func TestAKeyedCallIsNotToBeStartedAnew(t *testing.T) {
 				return
 			}
 			// The next request finds a record that says not run.
-			b.Do = func(context.Context, backend.Invocation) (backend.Reply, *tool.Failure) {
-				return backend.Reply{}, &refused
+			b.Do = func(context.Context, backend.Invocation) (tool.Reply, *tool.Failure) {
+				return tool.Reply{}, &refused
 			}
 			warnsOfAnotherID(t, s.Call(calltest.Request("toolu_1", "refund")).GetError().GetHint(), true)
 		})
@@ -115,9 +115,9 @@ func TestAFirmAnswerDoesNotHideAnEarlierAttempt(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			b := &calltest.Backend{}
-			b.Do = func(context.Context, backend.Invocation) (backend.Reply, *tool.Failure) {
+			b.Do = func(context.Context, backend.Invocation) (tool.Reply, *tool.Failure) {
 				failure := test.do(int(b.Calls.Load()))
-				return backend.Reply{}, &failure
+				return tool.Reply{}, &failure
 			}
 			s := calltest.New(t, calltest.NewRoute(t, "act", test.effect, b))
 			res := s.Call(calltest.Request("toolu_1", "act"))
@@ -134,14 +134,14 @@ func TestAKeyThatIsInUseIsNoFinalConflict(t *testing.T) {
 	conflict := tool.Failure{Code: tool.CodeConflict, Evidence: tool.Definite, Status: http.StatusConflict, Message: "a request with this key is in progress"}
 	b := &calltest.Backend{}
 	busy := int32(calltest.Always)
-	b.Do = func(context.Context, backend.Invocation) (backend.Reply, *tool.Failure) {
+	b.Do = func(context.Context, backend.Invocation) (tool.Reply, *tool.Failure) {
 		switch n := b.Calls.Load(); {
 		case n == 1:
-			return backend.Reply{}, &calltest.CutOff
+			return tool.Reply{}, &calltest.CutOff
 		case n <= busy:
-			return backend.Reply{}, &conflict
+			return tool.Reply{}, &conflict
 		default:
-			return backend.Reply{Text: []byte("charged")}, nil
+			return tool.Reply{Text: []byte("charged")}, nil
 		}
 	}
 	s := calltest.New(t, calltest.NewRoute(t, "charge", tool.Keyed, b))
@@ -183,9 +183,9 @@ func TestAConflictThatIsFinal(t *testing.T) {
 	} {
 		conflict := tool.Failure{Code: tool.CodeConflict, Evidence: tool.Definite, Status: c.status}
 		b := &calltest.Backend{}
-		b.Do = func(context.Context, backend.Invocation) (backend.Reply, *tool.Failure) {
+		b.Do = func(context.Context, backend.Invocation) (tool.Reply, *tool.Failure) {
 			failure := first(calltest.CutOff, conflict)(int(b.Calls.Load()))
-			return backend.Reply{Status: failure.Status}, &failure
+			return tool.Reply{Status: failure.Status}, &failure
 		}
 		s := calltest.New(t, calltest.NewRoute(t, "charge", tool.Keyed, b, func(r *catalog.Route) { r.Program = c.program }))
 		res := s.Call(calltest.Request("toolu_1", "charge"))

@@ -145,10 +145,10 @@ func (r *errand) bounded(ctx context.Context) (_ context.Context, progress func(
 
 // invoke calls the backend. A panic of a backend is a failure of which nothing
 // is known, not the end of the call.
-func (r *errand) invoke(ctx context.Context, in backend.Invocation) (reply backend.Reply, failure *tool.Failure, stack string) {
+func (r *errand) invoke(ctx context.Context, in backend.Invocation) (reply tool.Reply, failure *tool.Failure, stack string) {
 	defer func() {
 		if p := recover(); p != nil {
-			reply, stack = backend.Reply{}, string(debug.Stack())
+			reply, stack = tool.Reply{}, string(debug.Stack())
 			failure = &tool.Failure{
 				Code: tool.CodeInternal, Evidence: tool.Ambiguous, ErrorType: "panic",
 				Err: fmt.Errorf("panic in backend %s: %v", r.route.Tool.Backend, p),

@@ -18,11 +18,11 @@ import (
 )
 
 func TestABatchHasOneResultPerCallInOrderWhateverOneDoes(t *testing.T) {
-	hang := &calltest.Backend{Do: func(ctx context.Context, _ backend.Invocation) (backend.Reply, *tool.Failure) {
+	hang := &calltest.Backend{Do: func(ctx context.Context, _ backend.Invocation) (tool.Reply, *tool.Failure) {
 		<-ctx.Done()
-		return backend.Reply{}, &tool.Failure{Code: tool.CodeTimeout, Evidence: tool.Ambiguous}
+		return tool.Reply{}, &tool.Failure{Code: tool.CodeTimeout, Evidence: tool.Ambiguous}
 	}}
-	panics := &calltest.Backend{Do: func(context.Context, backend.Invocation) (backend.Reply, *tool.Failure) { panic("a bug") }}
+	panics := &calltest.Backend{Do: func(context.Context, backend.Invocation) (tool.Reply, *tool.Failure) { panic("a bug") }}
 	short := func(r *catalog.Route) { r.Tool.Policy.AttemptTimeout, r.Tool.Policy.Retry.MaxAttempts = 10e6, 1 }
 	s := calltest.New(t,
 		calltest.NewRoute(t, "works", tool.ReadOnly, calltest.Answers("ok")),
@@ -57,10 +57,10 @@ func TestTheCallsOfABatchRunAtTheSameTime(t *testing.T) {
 	const calls = 8
 	var called sync.WaitGroup
 	called.Add(calls)
-	b := &calltest.Backend{Do: func(context.Context, backend.Invocation) (backend.Reply, *tool.Failure) {
+	b := &calltest.Backend{Do: func(context.Context, backend.Invocation) (tool.Reply, *tool.Failure) {
 		called.Done()
 		called.Wait()
-		return backend.Reply{Text: []byte("ok")}, nil
+		return tool.Reply{Text: []byte("ok")}, nil
 	}}
 	s := calltest.New(t, calltest.NewRoute(t, "get_order", tool.ReadOnly, b))
 	s.Limit(func(l *catalog.Limits) { l.BatchParallel = calls })
@@ -79,7 +79,7 @@ func TestSequentialToolsRunInRequestOrder(t *testing.T) {
 	var mu sync.Mutex
 	var order []string
 	running := 0
-	b := &calltest.Backend{Do: func(_ context.Context, in backend.Invocation) (backend.Reply, *tool.Failure) {
+	b := &calltest.Backend{Do: func(_ context.Context, in backend.Invocation) (tool.Reply, *tool.Failure) {
 		mu.Lock()
 		running++
 		if running > 1 {
@@ -88,7 +88,7 @@ func TestSequentialToolsRunInRequestOrder(t *testing.T) {
 		order = append(order, in.Parsed["order_id"].(string))
 		mu.Unlock()
 		defer func() { mu.Lock(); running--; mu.Unlock() }()
-		return backend.Reply{Text: []byte("ok")}, nil
+		return tool.Reply{Text: []byte("ok")}, nil
 	}}
 	sequential := func(r *catalog.Route) { r.Tool.Policy.Sequential = true }
 	s := calltest.New(t, calltest.NewRoute(t, "step", tool.NonIdempotent, b, sequential), calltest.NewRoute(t, "other", tool.ReadOnly, calltest.Answers("ok")))
@@ -118,8 +118,8 @@ func TestDuplicatesOfOneBatchAreAnsweredAsTheContractSays(t *testing.T) {
 	for _, sequential := range []bool{false, true} {
 		for _, parallel := range []int{1, 16} {
 			t.Run(fmt.Sprintf("sequential %v, %d at a time", sequential, parallel), func(t *testing.T) {
-				echo := &calltest.Backend{Do: func(_ context.Context, in backend.Invocation) (backend.Reply, *tool.Failure) {
-					return backend.Reply{Text: []byte("did " + in.Parsed["order_id"].(string))}, nil
+				echo := &calltest.Backend{Do: func(_ context.Context, in backend.Invocation) (tool.Reply, *tool.Failure) {
+					return tool.Reply{Text: []byte("did " + in.Parsed["order_id"].(string))}, nil
 				}}
 				s := calltest.New(t,
 					calltest.NewRoute(t, "pay", tool.NonIdempotent, echo, func(r *catalog.Route) { r.Tool.Policy.Sequential = sequential }),

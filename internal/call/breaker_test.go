@@ -169,13 +169,13 @@ func TestWhoseBreakerAFailureOpens(t *testing.T) {
 func TestASlowToolDoesNotKeepTheConnectionsProbe(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		sent, answer := make(chan struct{}), make(chan struct{})
-		slow := &calltest.Backend{Do: func(_ context.Context, in backend.Invocation) (backend.Reply, *tool.Failure) {
+		slow := &calltest.Backend{Do: func(_ context.Context, in backend.Invocation) (tool.Reply, *tool.Failure) {
 			if failure := in.Withheld(); failure != nil {
-				return backend.Reply{}, failure
+				return tool.Reply{}, failure
 			}
 			close(sent)
 			<-answer
-			return backend.Reply{Text: []byte("done")}, nil
+			return tool.Reply{Text: []byte("done")}, nil
 		}}
 		connection := calltest.NewBreaker("shop", 1)
 		shared := func(r *catalog.Route) { r.Connection = connection }

@@ -16,14 +16,14 @@ import (
 // done before is answered all the same, and what ends gives its room back.
 func TestACallForWhichThereIsNoMemoryIsNotSent(t *testing.T) {
 	grown, let := make(chan bool, 10), make(chan struct{})
-	b := &calltest.Backend{Do: func(_ context.Context, in backend.Invocation) (backend.Reply, *tool.Failure) {
+	b := &calltest.Backend{Do: func(_ context.Context, in backend.Invocation) (tool.Reply, *tool.Failure) {
 		if in.Tool == "reads" {
 			grown <- backend.Fits(in.Room, 0, 300)
 			grown <- backend.Fits(in.Room, 0, backend.Uncounted+250)
 			grown <- backend.Fits(in.Room, backend.Uncounted+250, backend.Uncounted+400)
 			<-let
 		}
-		return backend.Reply{Text: []byte("ok")}, nil
+		return tool.Reply{Text: []byte("ok")}, nil
 	}}
 	s := calltest.New(t, calltest.NewRoute(t, "reads", tool.ReadOnly, b), calltest.NewRoute(t, "acts", tool.NonIdempotent, b))
 	s.With(func(p *call.Parts) { p.Bytes = limit.NewBytes(800) })
@@ -55,15 +55,15 @@ func TestACallForWhichThereIsNoMemoryIsNotSent(t *testing.T) {
 // An attempt that failed holds nothing any more when the next one is made.
 func TestEachAttemptHoldsItsOwnReply(t *testing.T) {
 	b := &calltest.Backend{}
-	b.Do = func(_ context.Context, in backend.Invocation) (backend.Reply, *tool.Failure) {
+	b.Do = func(_ context.Context, in backend.Invocation) (tool.Reply, *tool.Failure) {
 		if !backend.Fits(in.Room, 0, backend.Uncounted+200) {
 			t.Errorf("attempt %d has no room", in.Attempt)
 		}
 		if in.Attempt < 3 {
 			failure := calltest.Refused
-			return backend.Reply{}, &failure
+			return tool.Reply{}, &failure
 		}
-		return backend.Reply{Text: []byte("ok")}, nil
+		return tool.Reply{Text: []byte("ok")}, nil
 	}
 	s := calltest.New(t, calltest.NewRoute(t, "reads", tool.ReadOnly, b))
 	s.With(func(p *call.Parts) { p.Bytes = limit.NewBytes(900) })

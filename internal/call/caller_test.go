@@ -21,16 +21,16 @@ import (
 
 // takes is a backend that answers after a time, and breaks off when it is told to.
 func takes(work time.Duration) *calltest.Backend {
-	return &calltest.Backend{Do: func(ctx context.Context, _ backend.Invocation) (backend.Reply, *tool.Failure) {
+	return &calltest.Backend{Do: func(ctx context.Context, _ backend.Invocation) (tool.Reply, *tool.Failure) {
 		select {
 		case <-time.After(work):
-			return backend.Reply{Text: []byte("refunded")}, nil
+			return tool.Reply{Text: []byte("refunded")}, nil
 		case <-ctx.Done():
 			failure := calltest.TimedOut
 			if errors.Is(ctx.Err(), context.Canceled) {
 				failure = calltest.Cancelled
 			}
-			return backend.Reply{}, &failure
+			return tool.Reply{}, &failure
 		}
 	}}
 }
@@ -189,13 +189,13 @@ func TestNothingIsSentForACallerThatHasLeft(t *testing.T) {
 	for _, how := range waysToLeave {
 		synctest.Test(t, func(t *testing.T) {
 			sent := 0
-			connects := &calltest.Backend{Do: func(_ context.Context, in backend.Invocation) (backend.Reply, *tool.Failure) {
+			connects := &calltest.Backend{Do: func(_ context.Context, in backend.Invocation) (tool.Reply, *tool.Failure) {
 				time.Sleep(400 * time.Millisecond)
 				if withheld := in.Withheld(); withheld != nil {
-					return backend.Reply{}, withheld
+					return tool.Reply{}, withheld
 				}
 				sent++
-				return backend.Reply{}, nil
+				return tool.Reply{}, nil
 			}}
 			s := calltest.New(t, calltest.NewRoute(t, "refund", tool.NonIdempotent, connects))
 			leaving(t, s, how, 150*time.Millisecond, calltest.Request("toolu_1", "refund"))

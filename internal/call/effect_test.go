@@ -196,12 +196,12 @@ func TestWhatAFailureSaysOfAnEffect(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			b := &calltest.Backend{}
 			failing := true
-			b.Do = func(context.Context, backend.Invocation) (backend.Reply, *tool.Failure) {
+			b.Do = func(context.Context, backend.Invocation) (tool.Reply, *tool.Failure) {
 				if failing {
 					f := c.fails(int(b.Calls.Load()))
-					return backend.Reply{}, &f
+					return tool.Reply{}, &f
 				}
-				return backend.Reply{Text: []byte("paid")}, nil
+				return tool.Reply{Text: []byte("paid")}, nil
 			}
 			s := calltest.New(t, calltest.NewRoute(t, "refund", c.effect, b, byOrder()))
 			s.Call(pay("toolu_1", aPayment))
@@ -244,9 +244,9 @@ func TestAMappedErrorFreesItsEffect(t *testing.T) {
 // in one batch, and is then told what was done.
 func TestTheSamePaymentAtTheSameTime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		b := &calltest.Backend{Do: func(context.Context, backend.Invocation) (backend.Reply, *tool.Failure) {
+		b := &calltest.Backend{Do: func(context.Context, backend.Invocation) (tool.Reply, *tool.Failure) {
 			time.Sleep(300 * time.Millisecond)
-			return backend.Reply{Text: []byte("refunded")}, nil
+			return tool.Reply{Text: []byte("refunded")}, nil
 		}}
 		s := calltest.New(t, calltest.NewRoute(t, "refund", tool.NonIdempotent, b, byOrder()))
 		told := map[tool.Code]int{}
@@ -271,9 +271,9 @@ func TestTheSamePaymentAtTheSameTime(t *testing.T) {
 func TestWaitingForTheSamePaymentEndsWithTheDeadline(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		release := make(chan struct{})
-		b := &calltest.Backend{Do: func(context.Context, backend.Invocation) (backend.Reply, *tool.Failure) {
+		b := &calltest.Backend{Do: func(context.Context, backend.Invocation) (tool.Reply, *tool.Failure) {
 			<-release
-			return backend.Reply{Text: []byte("refunded")}, nil
+			return tool.Reply{Text: []byte("refunded")}, nil
 		}}
 		s := calltest.New(t, calltest.NewRoute(t, "refund", tool.NonIdempotent, b, byOrder()))
 		var first sync.WaitGroup

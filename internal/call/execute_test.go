@@ -136,8 +136,8 @@ func TestADuplicateGetsTheOriginalByteForByte(t *testing.T) {
 }
 
 func TestConcurrentDuplicatesRunOnce(t *testing.T) {
-	b := &calltest.Backend{Do: func(context.Context, backend.Invocation) (backend.Reply, *tool.Failure) {
-		return backend.Reply{Text: []byte("charged")}, nil
+	b := &calltest.Backend{Do: func(context.Context, backend.Invocation) (tool.Reply, *tool.Failure) {
+		return tool.Reply{Text: []byte("charged")}, nil
 	}}
 	s := calltest.New(t, calltest.NewRoute(t, "refund", tool.NonIdempotent, b))
 	var wg sync.WaitGroup
@@ -159,10 +159,10 @@ func TestADuplicateOfARunningCallIsToldSoAtItsDeadline(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		release := make(chan struct{})
 		started := make(chan struct{})
-		b := &calltest.Backend{Do: func(context.Context, backend.Invocation) (backend.Reply, *tool.Failure) {
+		b := &calltest.Backend{Do: func(context.Context, backend.Invocation) (tool.Reply, *tool.Failure) {
 			close(started)
 			<-release
-			return backend.Reply{Text: []byte("ok")}, nil
+			return tool.Reply{Text: []byte("ok")}, nil
 		}}
 		s := calltest.New(t, calltest.NewRoute(t, "refund", tool.NonIdempotent, b))
 		done := make(chan *sidecallv1.ExecuteToolResponse)
@@ -336,9 +336,9 @@ func (f *failedStore) Settle(ctx context.Context, s dedupe.Settlement) (dedupe.S
 func TestTheStoreHasFailed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := &failedStore{Store: memory.New(memory.Options{})}
-		b := &calltest.Backend{Do: func(context.Context, backend.Invocation) (backend.Reply, *tool.Failure) {
+		b := &calltest.Backend{Do: func(context.Context, backend.Invocation) (tool.Reply, *tool.Failure) {
 			store.failed.Store(true)
-			return backend.Reply{Text: []byte("charged")}, nil
+			return tool.Reply{Text: []byte("charged")}, nil
 		}}
 		s := calltest.NewOn(t, store, calltest.NewRoute(t, "refund", tool.NonIdempotent, b), calltest.NewRoute(t, "get_order", tool.ReadOnly, b))
 		began := time.Now()
@@ -365,9 +365,9 @@ func TestTheStoreHasFailed(t *testing.T) {
 
 func TestSettlementOutlivesTheCaller(t *testing.T) {
 	ctx, cancel := context.WithCancel(context.Background())
-	b := &calltest.Backend{Do: func(context.Context, backend.Invocation) (backend.Reply, *tool.Failure) {
+	b := &calltest.Backend{Do: func(context.Context, backend.Invocation) (tool.Reply, *tool.Failure) {
 		cancel() // the caller leaves while the tool runs, and the tool finishes
-		return backend.Reply{Text: []byte("charged")}, nil
+		return tool.Reply{Text: []byte("charged")}, nil
 	}}
 	s := calltest.New(t, calltest.NewRoute(t, "refund", tool.NonIdempotent, b))
 	if res := s.Execute(ctx, call.NewRequest("", calltest.Request("toolu_1", "refund"))); !res.GetRecorded() {
@@ -400,7 +400,7 @@ func TestPanics(t *testing.T) {
 		{tool.ReadOnly, tool.CodeInternal, dedupe.NotRun},
 		{tool.NonIdempotent, tool.CodeOutcomeUnknown, dedupe.Unknown},
 	} {
-		b := &calltest.Backend{Do: func(context.Context, backend.Invocation) (backend.Reply, *tool.Failure) { panic("a bug") }}
+		b := &calltest.Backend{Do: func(context.Context, backend.Invocation) (tool.Reply, *tool.Failure) { panic("a bug") }}
 		s := calltest.New(t, calltest.NewRoute(t, "do_it", test.effect, b, calltest.WithBreaker(100)))
 		res := s.Call(calltest.Request("toolu_1", "do_it"))
 		if calltest.Code(res) != test.code || s.State("toolu_1") != test.state || b.Calls.Load() != 1 {
@@ -514,8 +514,8 @@ func TestAResultThatCannotBeRecordedSaysSo(t *testing.T) {
 }
 
 func TestAPartialResultTellsItemByItem(t *testing.T) {
-	b := &calltest.Backend{Do: func(context.Context, backend.Invocation) (backend.Reply, *tool.Failure) {
-		return backend.Reply{Text: []byte("{\"items\":[{\"id\":\"A-1\",\"ok\":true},{\"id\":\"A-2\",\"ok\":false,\"why\":\"sold \\u001b[31mout\\u202e\"}]}"), JSON: true}, nil
+	b := &calltest.Backend{Do: func(context.Context, backend.Invocation) (tool.Reply, *tool.Failure) {
+		return tool.Reply{Text: []byte("{\"items\":[{\"id\":\"A-1\",\"ok\":true},{\"id\":\"A-2\",\"ok\":false,\"why\":\"sold \\u001b[31mout\\u202e\"}]}"), JSON: true}, nil
 	}}
 	program, err := interpret.Compile(interpret.Config{Partial: &interpret.PartialRule{
 		Items: "body.items", OK: "item.ok", Content: "item.id", Error: "item.why",

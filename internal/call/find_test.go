@@ -47,10 +47,10 @@ func byOrderID(id string) *sidecallv1.FindExecutionsRequest {
 // The question of the night, for all that a call can have come to.
 func TestDidItRun(t *testing.T) {
 	running, release := make(chan struct{}), make(chan struct{})
-	slow := &calltest.Backend{Do: func(context.Context, backend.Invocation) (backend.Reply, *tool.Failure) {
+	slow := &calltest.Backend{Do: func(context.Context, backend.Invocation) (tool.Reply, *tool.Failure) {
 		close(running)
 		<-release
-		return backend.Reply{Text: []byte("slow")}, nil
+		return tool.Reply{Text: []byte("slow")}, nil
 	}}
 	s := calltest.New(t,
 		calltest.NewRoute(t, "refund", tool.NonIdempotent, calltest.Answers("refunded r-1")),
@@ -236,8 +236,8 @@ func TestWrongSearches(t *testing.T) {
 // What is kept of a call for people: what was sent but for what is sensitive, what the upstream
 // calls it, how often it was replayed.
 func TestTheEvidenceOfACall(t *testing.T) {
-	b := &calltest.Backend{Do: func(context.Context, backend.Invocation) (backend.Reply, *tool.Failure) {
-		return backend.Reply{Text: []byte("ok"), Header: map[string]string{"x-request-id": "up-1\x1b[2J"}}, nil
+	b := &calltest.Backend{Do: func(context.Context, backend.Invocation) (tool.Reply, *tool.Failure) {
+		return tool.Reply{Text: []byte("ok"), Header: map[string]string{"x-request-id": "up-1\x1b[2J"}}, nil
 	}}
 	s := calltest.New(t, calltest.NewRoute(t, "pay", tool.Keyed, b, func(r *catalog.Route) {
 		r.Tool.InputSchema = json.RawMessage(`{"type":"object","properties":{"order_id":{"type":"string"},"pin":{"type":"string","writeOnly":true},"note":{"type":"string"}}}`)
@@ -313,11 +313,11 @@ func TestWhatHasHappenedCanBeUndone(t *testing.T) {
 		t.Fatal(err)
 	}
 	compensated := func(r *catalog.Route) { r.Compensation = &catalog.Compensation{Tool: "cancel", Args: undo} }
-	made := &calltest.Backend{Do: func(_ context.Context, in backend.Invocation) (backend.Reply, *tool.Failure) {
+	made := &calltest.Backend{Do: func(_ context.Context, in backend.Invocation) (tool.Reply, *tool.Failure) {
 		if in.CallID.ID == "toolu_odd" {
-			return backend.Reply{Text: []byte("{}"), JSON: true}, nil
+			return tool.Reply{Text: []byte("{}"), JSON: true}, nil
 		}
-		return backend.Reply{Text: []byte(`{"id":"r-77"}`), JSON: true}, nil
+		return tool.Reply{Text: []byte(`{"id":"r-77"}`), JSON: true}, nil
 	}}
 	open := func(r *catalog.Route) {
 		r.Tool.InputSchema = json.RawMessage(`{"type":"object","properties":{"refund_id":{"type":"string"},"order_id":{"type":"string"}}}`)

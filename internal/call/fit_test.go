@@ -26,8 +26,8 @@ import (
 )
 
 // gives is a backend that gives the reply of a function, by its order.
-func gives(reply func(order string) backend.Reply) *calltest.Backend {
-	return &calltest.Backend{Do: func(_ context.Context, in backend.Invocation) (backend.Reply, *tool.Failure) {
+func gives(reply func(order string) tool.Reply) *calltest.Backend {
+	return &calltest.Backend{Do: func(_ context.Context, in backend.Invocation) (tool.Reply, *tool.Failure) {
 		return reply(in.Parsed["order_id"].(string)), nil
 	}}
 }
@@ -37,8 +37,8 @@ func pixels(order string) []byte {
 	return bytes.Repeat([]byte(order+"\x89\xff"), 2_900_000/(len(order)+2))
 }
 
-func picture(order string) backend.Reply {
-	return backend.Reply{Text: []byte("a picture"), Blocks: []backend.Block{{Type: "image", MIMEType: "image/png", Data: pixels(order)}}}
+func picture(order string) tool.Reply {
+	return tool.Reply{Text: []byte("a picture"), Blocks: []tool.Block{{Type: "image", MIMEType: "image/png", Data: pixels(order)}}}
 }
 
 // patient makes a route wait for longer than a machine stands still: 40 pictures
@@ -166,15 +166,15 @@ func TestEveryPartOfAResultCanBeLeftOut(t *testing.T) {
 		rows = append(rows, fmt.Sprintf(`{"ok":%v,"note":%q}`, i%2 == 0, strings.Repeat("x", 400)))
 	}
 	s := calltest.New(t,
-		calltest.NewRoute(t, "texts", tool.ReadOnly, gives(func(order string) backend.Reply { return backend.Reply{Text: []byte(text(order))} }), long),
-		calltest.NewRoute(t, "cut", tool.ReadOnly, gives(func(order string) backend.Reply { return backend.Reply{Text: []byte(text(order))} }), func(r *catalog.Route) {
+		calltest.NewRoute(t, "texts", tool.ReadOnly, gives(func(order string) tool.Reply { return tool.Reply{Text: []byte(text(order))} }), long),
+		calltest.NewRoute(t, "cut", tool.ReadOnly, gives(func(order string) tool.Reply { return tool.Reply{Text: []byte(text(order))} }), func(r *catalog.Route) {
 			r.Tool.Policy.MaxOutputChars = 60_000
 		}),
-		calltest.NewRoute(t, "structured", tool.ReadOnly, gives(func(order string) backend.Reply {
-			return backend.Reply{Text: []byte("see there"), Structured: json.RawMessage(`{"` + order + `":"` + strings.Repeat("x", 300_000) + `"}`)}
+		calltest.NewRoute(t, "structured", tool.ReadOnly, gives(func(order string) tool.Reply {
+			return tool.Reply{Text: []byte("see there"), Structured: json.RawMessage(`{"` + order + `":"` + strings.Repeat("x", 300_000) + `"}`)}
 		})),
-		calltest.NewRoute(t, "items", tool.ReadOnly, gives(func(string) backend.Reply {
-			return backend.Reply{Text: []byte("[" + strings.Join(rows, ",") + "]"), JSON: true}
+		calltest.NewRoute(t, "items", tool.ReadOnly, gives(func(string) tool.Reply {
+			return tool.Reply{Text: []byte("[" + strings.Join(rows, ",") + "]"), JSON: true}
 		}), items),
 		calltest.NewRoute(t, "wrong", tool.ReadOnly, calltest.Answers("ok"), func(r *catalog.Route) {
 			names := make([]string, 900)
@@ -266,11 +266,11 @@ func TestEveryPartOfAResultCanBeLeftOut(t *testing.T) {
 // A result alone fits too, whatever the tool returns; what it has no room for is
 // kept, and a replay is the same to the byte.
 func TestOneResultFits(t *testing.T) {
-	many := backend.Reply{Text: []byte(strings.Repeat("😀", 1_000_000)), Structured: json.RawMessage(`"` + strings.Repeat("x", 3<<20) + `"`)}
+	many := tool.Reply{Text: []byte(strings.Repeat("😀", 1_000_000)), Structured: json.RawMessage(`"` + strings.Repeat("x", 3<<20) + `"`)}
 	for i := range 3 {
-		many.Blocks = append(many.Blocks, backend.Block{Type: "image", MIMEType: "image/png", Data: pixels(fmt.Sprint(i))[:1<<20]})
+		many.Blocks = append(many.Blocks, tool.Block{Type: "image", MIMEType: "image/png", Data: pixels(fmt.Sprint(i))[:1<<20]})
 	}
-	s := calltest.New(t, calltest.NewRoute(t, "all", tool.NonIdempotent, gives(func(string) backend.Reply { return many }), func(r *catalog.Route) {
+	s := calltest.New(t, calltest.NewRoute(t, "all", tool.NonIdempotent, gives(func(string) tool.Reply { return many }), func(r *catalog.Route) {
 		r.Tool.Policy.MaxOutputChars = 7_000_000
 	}))
 	s.Limit(func(l *catalog.Limits) { l.KeepOutputBytes = 32 << 20 })

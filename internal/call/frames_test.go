@@ -267,7 +267,7 @@ func discovered(t *testing.T, cfg mcptool.Config) (_ backend.Backend, end func()
 	found, ended := make(chan error, 100), make(chan struct{})
 	go func() {
 		defer close(ended)
-		b.Run(ctx, func(_ []backend.Discovered, err error) { found <- err })
+		b.Run(ctx, func(_ []tool.Discovered, err error) { found <- err })
 	}()
 	end = sync.OnceFunc(func() {
 		cancel()

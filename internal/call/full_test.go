@@ -31,8 +31,8 @@ func (f full) Settle(ctx context.Context, s dedupe.Settlement) (dedupe.SettleVer
 // sent to read what is not there.
 func TestAResultWhoseRestIsNotKept(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		b := &calltest.Backend{Do: func(context.Context, backend.Invocation) (backend.Reply, *tool.Failure) {
-			return backend.Reply{Text: []byte(strings.Repeat("many words ", 10_000))}, nil
+		b := &calltest.Backend{Do: func(context.Context, backend.Invocation) (tool.Reply, *tool.Failure) {
+			return tool.Reply{Text: []byte(strings.Repeat("many words ", 10_000))}, nil
 		}}
 		s := calltest.NewOn(t, full{memory.New(memory.Options{})}, calltest.NewRoute(t, "list_orders", tool.NonIdempotent, b))
 		began := time.Now()

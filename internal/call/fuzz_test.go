@@ -32,10 +32,10 @@ func FuzzExecute(f *testing.F) {
 		if id == "" || len(id) > 256 || !utf8.ValidString(id) || !utf8.ValidString(args) || len(text)+len(message)+len(name)+len(args) > 16<<10 {
 			return // refused before it gets here
 		}
-		b := &calltest.Backend{Do: func(context.Context, backend.Invocation) (backend.Reply, *tool.Failure) {
-			reply := backend.Reply{
+		b := &calltest.Backend{Do: func(context.Context, backend.Invocation) (tool.Reply, *tool.Failure) {
+			reply := tool.Reply{
 				Text: []byte(text), JSON: json.Valid([]byte(text)), Status: int(kind), Header: map[string]string{name: message},
-				Blocks: []backend.Block{{Type: name, MIMEType: message, URI: text, Name: name, Text: text, Data: []byte(message)}},
+				Blocks: []tool.Block{{Type: name, MIMEType: message, URI: text, Name: name, Text: text, Data: []byte(message)}},
 			}
 			if kind&1 == 0 {
 				reply.Blocks = nil

@@ -115,10 +115,10 @@ func (f mistaken) Renew(context.Context, dedupe.Renewal) (dedupe.Record, bool, e
 func TestACallThatThisSidecarRunsIsNotResolved(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		started, release := make(chan struct{}), make(chan struct{})
-		b := &calltest.Backend{Do: func(context.Context, backend.Invocation) (backend.Reply, *tool.Failure) {
+		b := &calltest.Backend{Do: func(context.Context, backend.Invocation) (tool.Reply, *tool.Failure) {
 			close(started)
 			<-release
-			return backend.Reply{Text: []byte("paid")}, nil
+			return tool.Reply{Text: []byte("paid")}, nil
 		}}
 		route := calltest.NewRoute(t, "refund", tool.NonIdempotent, b)
 		route.Tool.Policy.AttemptTimeout, route.Tool.Policy.Deadline = time.Hour, time.Hour

@@ -53,10 +53,10 @@ func TestAClaimThatRunsOutOnTheWay(t *testing.T) {
 		var sent atomic.Int64
 		b := calltest.Answers("ok")
 		answer := b.Do
-		b.Do = func(ctx context.Context, in backend.Invocation) (backend.Reply, *tool.Failure) {
+		b.Do = func(ctx context.Context, in backend.Invocation) (tool.Reply, *tool.Failure) {
 			time.Sleep(time.Minute) // a handshake; the lease is 30 s
 			if withheld := in.Withheld(); withheld != nil {
-				return backend.Reply{}, withheld
+				return tool.Reply{}, withheld
 			}
 			sent.Add(1)
 			return answer(ctx, in)

@@ -204,9 +204,9 @@ func TestItIsAskedWithoutAStore(t *testing.T) {
 // Who asks has nobody look either what became of a call.
 func TestItIsAskedOfWhatIsUnknown(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		up := &shop{happens: true, look: func(context.Context, backend.Invocation) (backend.Reply, *tool.Failure) {
+		up := &shop{happens: true, look: func(context.Context, backend.Invocation) (tool.Reply, *tool.Failure) {
 			f := calltest.Refused
-			return backend.Reply{}, &f
+			return tool.Reply{}, &f
 		}}
 		s := up.sidecar(t)
 		s.Call(calltest.Request("toolu_1", "refund"))

@@ -40,8 +40,8 @@ type saying struct {
 func newSaying(t *testing.T, trust ...func(*catalog.Route)) *saying {
 	t.Helper()
 	s := &saying{}
-	says := func(reply func(said string) backend.Reply) *calltest.Backend {
-		return &calltest.Backend{Do: func(context.Context, backend.Invocation) (backend.Reply, *tool.Failure) {
+	says := func(reply func(said string) tool.Reply) *calltest.Backend {
+		return &calltest.Backend{Do: func(context.Context, backend.Invocation) (tool.Reply, *tool.Failure) {
 			return reply(s.payload.Text), nil
 		}}
 	}
@@ -54,9 +54,9 @@ func newSaying(t *testing.T, trust ...func(*catalog.Route)) *saying {
 		t.Fatal(err)
 	}
 	fails := func(evidence tool.Evidence) *calltest.Backend {
-		return &calltest.Backend{Do: func(context.Context, backend.Invocation) (backend.Reply, *tool.Failure) {
+		return &calltest.Backend{Do: func(context.Context, backend.Invocation) (tool.Reply, *tool.Failure) {
 			said := s.payload.Text
-			return backend.Reply{}, &tool.Failure{Code: tool.CodeConflict, Evidence: evidence, CallerFault: true,
+			return tool.Reply{}, &tool.Failure{Code: tool.CodeConflict, Evidence: evidence, CallerFault: true,
 				Message: said, Constraint: "says " + said, Field: said, Hint: "Do what it says: " + said}
 		}}
 	}
@@ -65,34 +65,34 @@ func newSaying(t *testing.T, trust ...func(*catalog.Route)) *saying {
 		return calltest.NewRoute(t, name, tool.NonIdempotent, b, append(more, trust...)...)
 	}
 	s.Sidecar = calltest.New(t,
-		route("text", says(func(said string) backend.Reply {
-			return backend.Reply{Text: []byte("say: " + said + " (end)")}
+		route("text", says(func(said string) tool.Reply {
+			return tool.Reply{Text: []byte("say: " + said + " (end)")}
 		})),
-		route("json", says(func(said string) backend.Reply {
-			return backend.Reply{JSON: true, Text: []byte(`{"said":` + quote(said) + `,"n":1}`)}
+		route("json", says(func(said string) tool.Reply {
+			return tool.Reply{JSON: true, Text: []byte(`{"said":` + quote(said) + `,"n":1}`)}
 		})),
-		route("key", says(func(said string) backend.Reply {
-			return backend.Reply{JSON: true, Text: []byte(`{` + quote(said) + `:1}`)}
+		route("key", says(func(said string) tool.Reply {
+			return tool.Reply{JSON: true, Text: []byte(`{` + quote(said) + `:1}`)}
 		})),
-		route("structured", says(func(said string) backend.Reply {
-			return backend.Reply{Text: []byte("see the structured result"), Structured: json.RawMessage(`{"said":` + quote(said) + `}`)}
+		route("structured", says(func(said string) tool.Reply {
+			return tool.Reply{Text: []byte("see the structured result"), Structured: json.RawMessage(`{"said":` + quote(said) + `}`)}
 		})),
-		route("blocks", says(func(said string) backend.Reply {
-			return backend.Reply{Text: []byte("one block"), Blocks: []backend.Block{
+		route("blocks", says(func(said string) tool.Reply {
+			return tool.Reply{Text: []byte("one block"), Blocks: []tool.Block{
 				{Type: "resource", Text: said, URI: "file:///" + said, Name: said, MIMEType: "text/" + said}, {Type: said, Data: []byte("x"), MIMEType: "image/png"},
 			}}
 		})),
-		route("binary", says(func(said string) backend.Reply { return backend.Reply{Binary: said, Size: 5} })),
+		route("binary", says(func(said string) tool.Reply { return tool.Reply{Binary: said, Size: 5} })),
 		route("failing", fails(tool.Definite)),
 		route("lost", fails(tool.Ambiguous)),
-		route("mapped", says(func(said string) backend.Reply {
-			return backend.Reply{JSON: true, Text: []byte(`{"error":` + quote("it said "+said) + `}`)}
+		route("mapped", says(func(said string) tool.Reply {
+			return tool.Reply{JSON: true, Text: []byte(`{"error":` + quote("it said "+said) + `}`)}
 		}), reads(mapped)),
-		route("items", says(func(said string) backend.Reply {
-			return backend.Reply{JSON: true, Text: []byte(`{"items":[{"ok":true,"said":` + quote(said) + `},{"ok":false,"said":` + quote(said) + `}]}`)}
+		route("items", says(func(said string) tool.Reply {
+			return tool.Reply{JSON: true, Text: []byte(`{"items":[{"ok":true,"said":` + quote(said) + `},{"ok":false,"said":` + quote(said) + `}]}`)}
 		}), reads(partial)),
-		route("long", says(func(said string) backend.Reply {
-			return backend.Reply{Text: []byte(strings.Repeat("before\n", 100) + said + strings.Repeat("\nafter", 100))}
+		route("long", says(func(said string) tool.Reply {
+			return tool.Reply{Text: []byte(strings.Repeat("before\n", 100) + said + strings.Repeat("\nafter", 100))}
 		}), func(r *catalog.Route) { r.Tool.Policy.MaxOutputChars = output.MinLimit }),
 	)
 	reader := &catalog.Route{Tool: output.Tool(), Backend: builtin.NewReadOutput(result.Outputs{Dedupe: s.Dedupe}), Target: output.ToolName}
@@ -363,7 +363,7 @@ func TestPayloadsInDefinitions(t *testing.T) {
 			`"one":{"enum":[` + quote("one "+said) + `,"two"],"default":` + quote(said) + `,"examples":[` + quote(said) + `]},` +
 			`"exact":{"const":` + quote(said) + `}},"additionalProperties":false}`)
 		cleaner := definition.Cleaner{}
-		d, err := cleaner.Clean(backend.Discovered{Name: "evil", Description: said, InputSchema: described, OutputSchema: described,
+		d, err := cleaner.Clean(tool.Discovered{Name: "evil", Description: said, InputSchema: described, OutputSchema: described,
 			Annotations: map[string]string{"title": said}})
 		if err != nil {
 			if s.short() {

@@ -144,7 +144,7 @@ type awayAfter struct {
 	store *away
 }
 
-func (b awayAfter) Invoke(ctx context.Context, in backend.Invocation) (backend.Reply, *tool.Failure) {
+func (b awayAfter) Invoke(ctx context.Context, in backend.Invocation) (tool.Reply, *tool.Failure) {
 	defer b.store.is.Store(true)
 	return b.Backend.Invoke(ctx, in)
 }

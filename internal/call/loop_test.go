@@ -105,16 +105,16 @@ func TestARunawayLoopIsStopped(t *testing.T) {
 func TestAPaymentOrderedAgainAndAgainIsStopped(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
-		first backend.Reply
+		first tool.Reply
 		fails *tool.Failure
 		code  tool.Code
 	}{
-		"done":    {first: backend.Reply{Text: []byte("paid")}, code: tool.CodeDuplicateEffect},
+		"done":    {first: tool.Reply{Text: []byte("paid")}, code: tool.CodeDuplicateEffect},
 		"unknown": {fails: &tool.Failure{Code: tool.CodeTimeout, Evidence: tool.Ambiguous}, code: tool.CodeOutcomeUnknown},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			b := &calltest.Backend{Do: func(context.Context, backend.Invocation) (backend.Reply, *tool.Failure) { return c.first, c.fails }}
+			b := &calltest.Backend{Do: func(context.Context, backend.Invocation) (tool.Reply, *tool.Failure) { return c.first, c.fails }}
 			s := watched(t, b, calltest.NewRoute(t, "refund", tool.NonIdempotent, b, byOrder()))
 			s.Call(nth(0, "refund", aPayment))
 			levels := []sidecallv1.LoopLevel{0, 0, 0, 1, 2, 3, 3, 4, 4}
@@ -187,8 +187,8 @@ func TestALoopIsFoundWhateverItIsWrittenLike(t *testing.T) {
 		"the same": func() string { return long },
 		"its end":  func() string { return long + fmt.Sprint(n.Add(1)) },
 	} {
-		s := watched(t, &calltest.Backend{Do: func(context.Context, backend.Invocation) (backend.Reply, *tool.Failure) {
-			return backend.Reply{Text: []byte(answer())}, nil
+		s := watched(t, &calltest.Backend{Do: func(context.Context, backend.Invocation) (tool.Reply, *tool.Failure) {
+			return tool.Reply{Text: []byte(answer())}, nil
 		}})
 		var last *sidecallv1.ExecuteToolResponse
 		for i, args := range []string{`{"order_id":"A-1","cents":100}`, `{"cents":1e2,"order_id":"A-1"}`, `{ "order_id": "A\u002d1", "cents": 100.0 }`, `{"cents":100,"order_id":"A-1"}`} {

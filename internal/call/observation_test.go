@@ -21,8 +21,8 @@ import (
 
 // multi is a backend that answers 207.
 func multi(text string) *calltest.Backend {
-	return &calltest.Backend{Do: func(context.Context, backend.Invocation) (backend.Reply, *tool.Failure) {
-		return backend.Reply{Status: 207, Text: []byte(text), JSON: true}, nil
+	return &calltest.Backend{Do: func(context.Context, backend.Invocation) (tool.Reply, *tool.Failure) {
+		return tool.Reply{Status: 207, Text: []byte(text), JSON: true}, nil
 	}}
 }
 
@@ -151,8 +151,8 @@ func TestACallOfWhichNoItemWasDone(t *testing.T) {
 // sidecar says; the remark stands behind the boundary.
 func TestRemarksHaveNoWordsOfTheTool(t *testing.T) {
 	var payload injections.Payload
-	b := &calltest.Backend{Do: func(context.Context, backend.Invocation) (backend.Reply, *tool.Failure) {
-		return backend.Reply{Status: 207, JSON: true, Text: []byte(`[{"id":` + quote(payload.Text) + `,"status":200},{"id":"B-2","status":404}]`)}, nil
+	b := &calltest.Backend{Do: func(context.Context, backend.Invocation) (tool.Reply, *tool.Failure) {
+		return tool.Reply{Status: 207, JSON: true, Text: []byte(`[{"id":` + quote(payload.Text) + `,"status":200},{"id":"B-2","status":404}]`)}, nil
 	}}
 	open := func(r *catalog.Route) { r.Tool.InputSchema = json.RawMessage(`{"type":"object"}`) }
 	s := calltest.New(t, calltest.NewRoute(t, "ship", tool.NonIdempotent, b, untrusted, open))

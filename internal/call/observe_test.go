@@ -48,9 +48,9 @@ func observing(t *testing.T, routes ...*catalog.Route) (s *calltest.Sidecar, cal
 // its rules and its breaker say; no store is asked. What would have been said is written down.
 func TestACallThatIsOnlyObserved(t *testing.T) {
 	var sent []string
-	b := &calltest.Backend{Do: func(_ context.Context, in backend.Invocation) (backend.Reply, *tool.Failure) {
+	b := &calltest.Backend{Do: func(_ context.Context, in backend.Invocation) (tool.Reply, *tool.Failure) {
 		sent = append(sent, string(in.Args))
-		return backend.Reply{Text: []byte(strings.Repeat("a line\n", 2000))}, nil
+		return tool.Reply{Text: []byte(strings.Repeat("a line\n", 2000))}, nil
 	}}
 	route := calltest.NewRoute(t, "refund", tool.NonIdempotent, b, calltest.WithBreaker(1), func(r *catalog.Route) {
 		r.Tool.Policy.Untrusted = true

@@ -174,12 +174,12 @@ func TestResolvedWithoutARecordedAnswer(t *testing.T) {
 func TestOnlyUnknownCallsAreResolved(t *testing.T) {
 	gate := make(chan struct{})
 	started := make(chan struct{})
-	b := &calltest.Backend{Do: func(_ context.Context, in backend.Invocation) (backend.Reply, *tool.Failure) {
+	b := &calltest.Backend{Do: func(_ context.Context, in backend.Invocation) (tool.Reply, *tool.Failure) {
 		if in.Attempt == 1 && in.Parsed["cents"] != nil {
 			close(started)
 			<-gate
 		}
-		return backend.Reply{Text: []byte("ok")}, nil
+		return tool.Reply{Text: []byte("ok")}, nil
 	}}
 	notRun := calltest.NewRoute(t, "idle", tool.NonIdempotent, calltest.Fails(calltest.Always, calltest.Refused), func(r *catalog.Route) { r.Tool.Policy.Retry.MaxAttempts = 1 })
 	s := calltest.New(t, calltest.NewRoute(t, "refund", tool.NonIdempotent, b), notRun)
@@ -425,9 +425,9 @@ func TestVerifyExecution(t *testing.T) {
 		}
 	})
 	bubble(t, func(t *testing.T) {
-		up := &shop{look: func(context.Context, backend.Invocation) (backend.Reply, *tool.Failure) {
+		up := &shop{look: func(context.Context, backend.Invocation) (tool.Reply, *tool.Failure) {
 			f := calltest.CutOff
-			return backend.Reply{}, &f
+			return tool.Reply{}, &f
 		}}
 		s := up.sidecar(t)
 		s.Call(calltest.Request("toolu_1", "refund"))

@@ -30,8 +30,8 @@ func TestTheToolsOwnWordThatItFailed(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			b := new(calltest.Backend)
-			b.Do = func(_ context.Context, in backend.Invocation) (backend.Reply, *tool.Failure) {
-				return backend.Reply{Status: 1}, in.OwnWord(&tool.Failure{
+			b.Do = func(_ context.Context, in backend.Invocation) (tool.Reply, *tool.Failure) {
+				return tool.Reply{Status: 1}, in.OwnWord(&tool.Failure{
 					Code: tool.CodeUnrecoverable, Message: said, Constraint: "the command exits with code 1", ErrorType: "exit_1",
 				})
 			}

@@ -18,7 +18,7 @@ import (
 
 // slow works for a while and reports progress every so often; 0 for never.
 func slow(work, every time.Duration) *calltest.Backend {
-	return &calltest.Backend{Do: func(ctx context.Context, in backend.Invocation) (backend.Reply, *tool.Failure) {
+	return &calltest.Backend{Do: func(ctx context.Context, in backend.Invocation) (tool.Reply, *tool.Failure) {
 		began := time.Now()
 		for time.Since(began) < work {
 			step := work
@@ -29,15 +29,15 @@ func slow(work, every time.Duration) *calltest.Backend {
 			case <-time.After(step):
 			case <-ctx.Done():
 				if !errors.Is(ctx.Err(), context.DeadlineExceeded) {
-					return backend.Reply{}, &tool.Failure{Code: tool.CodeCancelled, Evidence: tool.Ambiguous}
+					return tool.Reply{}, &tool.Failure{Code: tool.CodeCancelled, Evidence: tool.Ambiguous}
 				}
-				return backend.Reply{}, &tool.Failure{Code: tool.CodeTimeout, Evidence: tool.Ambiguous}
+				return tool.Reply{}, &tool.Failure{Code: tool.CodeTimeout, Evidence: tool.Ambiguous}
 			}
 			if every > 0 && in.Progress != nil {
 				in.Progress(backend.Sign{Note: "working"})
 			}
 		}
-		return backend.Reply{Text: []byte("done")}, nil
+		return tool.Reply{Text: []byte("done")}, nil
 	}}
 }
 

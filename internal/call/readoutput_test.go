@@ -106,8 +106,8 @@ func TestACutOutputCanBeReadToItsEnd(t *testing.T) {
 func TestAnOutputIsItsConversationsOwn(t *testing.T) {
 	s := calltest.New(t)
 	withReadOutput(t, s, calltest.NewRoute(t, "get_log", tool.ReadOnly, calltest.Answers(bigText())),
-		calltest.NewRoute(t, "draw", tool.ReadOnly, &calltest.Backend{Do: func(context.Context, backend.Invocation) (backend.Reply, *tool.Failure) {
-			return backend.Reply{Blocks: []backend.Block{{Type: "image", MIMEType: "image/png", Data: make([]byte, 2<<20)}}}, nil
+		calltest.NewRoute(t, "draw", tool.ReadOnly, &calltest.Backend{Do: func(context.Context, backend.Invocation) (tool.Reply, *tool.Failure) {
+			return tool.Reply{Blocks: []tool.Block{{Type: "image", MIMEType: "image/png", Data: make([]byte, 2<<20)}}}, nil
 		}}))
 	cut := s.Call(calltest.Request("toolu_1", "get_log")).GetTruncation().GetOutputRef()
 	two := s.ExecuteBatch(t.Context(), []call.Request{

@@ -85,9 +85,9 @@ func (s *tripStore) Note(ctx context.Context, n dedupe.Note) (dedupe.Known, erro
 
 // failing fails with what stands under the id of an order, or as all else says.
 func failing(rest tool.Failure) *calltest.Backend {
-	return &calltest.Backend{Do: func(context.Context, backend.Invocation) (backend.Reply, *tool.Failure) {
+	return &calltest.Backend{Do: func(context.Context, backend.Invocation) (tool.Reply, *tool.Failure) {
 		own := rest
-		return backend.Reply{}, &own
+		return tool.Reply{}, &own
 	}}
 }
 
@@ -291,7 +291,7 @@ func TestFailuresThatAreNotTold(t *testing.T) {
 	t.Parallel()
 	store := tripping()
 	s := calltest.NewOn(t, store, calltest.NewRoute(t, "get_order", tool.ReadOnly, failing(calltest.Cancelled), once), calltest.NewRoute(t, "buggy", tool.ReadOnly, &calltest.Backend{
-		Do: func(context.Context, backend.Invocation) (backend.Reply, *tool.Failure) { panic("a bug") },
+		Do: func(context.Context, backend.Invocation) (tool.Reply, *tool.Failure) { panic("a bug") },
 	}, once), calltest.NewRoute(t, "full", tool.ReadOnly, calltest.Answers("ok"), withSlots(fullSlots())), calltest.NewRoute(t, "pay", tool.NonIdempotent, calltest.Answers("paid")))
 	s.Profile(catalog.Profile{Name: "tight", Tools: []string{"*"}, MaxCalls: 1})
 	s.Call(calltest.Request("done", "pay"))
@@ -351,8 +351,8 @@ func TestNoSecretIsLeft(t *testing.T) {
 	t.Parallel()
 	const secret, configured = "hunter2-hunter2", "c0nfigured-t0ken"
 	store := tripping()
-	leaks := &calltest.Backend{Do: func(_ context.Context, in backend.Invocation) (backend.Reply, *tool.Failure) {
-		return backend.Reply{}, &tool.Failure{Code: tool.CodeUnrecoverable, Evidence: tool.Definite, CallerFault: true, Message: fmt.Sprintf("no access with %v and %s", in.Parsed["password"], configured)}
+	leaks := &calltest.Backend{Do: func(_ context.Context, in backend.Invocation) (tool.Reply, *tool.Failure) {
+		return tool.Reply{}, &tool.Failure{Code: tool.CodeUnrecoverable, Evidence: tool.Definite, CallerFault: true, Message: fmt.Sprintf("no access with %v and %s", in.Parsed["password"], configured)}
 	}}
 	hidden := calltest.NewRoute(t, "login", tool.ReadOnly, leaks, func(r *catalog.Route) {
 		r.Tool.InputSchema = []byte(`{"type":"object","properties":{"order_id":{"type":"string"},"note":{"type":"string"},"password":{"type":"string","format":"password"}},"required":["order_id","password"],"additionalProperties":false}`)

@@ -65,9 +65,9 @@ func TestAKeyedCallThatMayHaveRunIsNotJustRefused(t *testing.T) {
 
 // withheld is a backend that is not let send.
 func withheld() *calltest.Backend {
-	return &calltest.Backend{Do: func(_ context.Context, in backend.Invocation) (backend.Reply, *tool.Failure) {
+	return &calltest.Backend{Do: func(_ context.Context, in backend.Invocation) (tool.Reply, *tool.Failure) {
 		lost := backend.Invocation{Right: noRight{}}
-		return backend.Reply{}, lost.Withheld()
+		return tool.Reply{}, lost.Withheld()
 	}}
 }
 

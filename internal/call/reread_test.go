@@ -85,10 +85,10 @@ func TestARunningCallWhoseArgumentsAreReadOtherwise(t *testing.T) {
 				})
 			}
 			began, end := make(chan struct{}), make(chan struct{})
-			s := calltest.New(t, reading(&calltest.Backend{Do: func(context.Context, backend.Invocation) (backend.Reply, *tool.Failure) {
+			s := calltest.New(t, reading(&calltest.Backend{Do: func(context.Context, backend.Invocation) (tool.Reply, *tool.Failure) {
 				close(began)
 				<-end
-				return backend.Reply{Text: []byte("paid")}, nil
+				return tool.Reply{Text: []byte("paid")}, nil
 			}}, test.then))
 			call := func() chan *sidecallv1.ExecuteToolResponse {
 				done := make(chan *sidecallv1.ExecuteToolResponse, 1)

@@ -19,12 +19,12 @@ import (
 // attempts say nothing of it.
 func TestARetryBudgetThatStopsACallSaysSo(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		third := &calltest.Backend{Do: func(_ context.Context, in backend.Invocation) (backend.Reply, *tool.Failure) {
+		third := &calltest.Backend{Do: func(_ context.Context, in backend.Invocation) (tool.Reply, *tool.Failure) {
 			if in.Attempt < 3 {
 				failure := calltest.CutOff
-				return backend.Reply{}, &failure
+				return tool.Reply{}, &failure
 			}
-			return backend.Reply{Text: []byte("found")}, nil
+			return tool.Reply{Text: []byte("found")}, nil
 		}}
 		budget := retry.NewBudget(retry.BudgetShare, retry.BudgetFloor)
 		shared := func(r *catalog.Route) { r.Retries = budget }

@@ -23,18 +23,18 @@ import (
 func lined(workers int, service time.Duration) *calltest.Backend {
 	free := make(chan struct{}, workers)
 	late := &tool.Failure{Code: tool.CodeTimeout, Evidence: tool.Ambiguous}
-	return &calltest.Backend{Do: func(ctx context.Context, _ backend.Invocation) (backend.Reply, *tool.Failure) {
+	return &calltest.Backend{Do: func(ctx context.Context, _ backend.Invocation) (tool.Reply, *tool.Failure) {
 		select {
 		case free <- struct{}{}:
 			defer func() { <-free }()
 		case <-ctx.Done():
-			return backend.Reply{}, late
+			return tool.Reply{}, late
 		}
 		time.Sleep(service)
 		if ctx.Err() != nil {
-			return backend.Reply{}, late
+			return tool.Reply{}, late
 		}
-		return backend.Reply{Text: []byte("ok")}, nil
+		return tool.Reply{Text: []byte("ok")}, nil
 	}}
 }
 

@@ -196,15 +196,15 @@ func TestOnlyALookAtArgumentsNeedsNoRoomAtTheBackend(t *testing.T) {
 // slowBackend answers when it is told to.
 func slowBackend() (b *calltest.Backend, open chan struct{}) {
 	open = make(chan struct{})
-	b = &calltest.Backend{Do: func(ctx context.Context, in backend.Invocation) (backend.Reply, *tool.Failure) {
+	b = &calltest.Backend{Do: func(ctx context.Context, in backend.Invocation) (tool.Reply, *tool.Failure) {
 		if in.Tool != "slow" {
-			return backend.Reply{Text: []byte("ok")}, nil
+			return tool.Reply{Text: []byte("ok")}, nil
 		}
 		select {
 		case <-open:
-			return backend.Reply{Text: []byte("done")}, nil
+			return tool.Reply{Text: []byte("done")}, nil
 		case <-ctx.Done():
-			return backend.Reply{}, &tool.Failure{Code: tool.CodeTimeout, Evidence: tool.Ambiguous, Err: ctx.Err()}
+			return tool.Reply{}, &tool.Failure{Code: tool.CodeTimeout, Evidence: tool.Ambiguous, Err: ctx.Err()}
 		}
 	}}
 	return b, open
@@ -286,12 +286,12 @@ func runAfterAll(t *testing.T, room bool) {
 	t.Helper()
 	slots, store, open := limit.NewBulkhead(1), newCountingStore(), make(chan struct{})
 	b := &calltest.Backend{}
-	b.Do = func(context.Context, backend.Invocation) (backend.Reply, *tool.Failure) {
+	b.Do = func(context.Context, backend.Invocation) (tool.Reply, *tool.Failure) {
 		if b.Calls.Load() > 1 {
-			return backend.Reply{Text: []byte("ok")}, nil
+			return tool.Reply{Text: []byte("ok")}, nil
 		}
 		<-open
-		return backend.Reply{}, &tool.Failure{Code: tool.CodeRateLimited, Evidence: tool.NotExecuted, RetryAfter: time.Hour}
+		return tool.Reply{}, &tool.Failure{Code: tool.CodeRateLimited, Evidence: tool.NotExecuted, RetryAfter: time.Hour}
 	}
 	s := calltest.NewOn(t, store, calltest.NewRoute(t, "pay", tool.NonIdempotent, b, withSlots(slots)))
 	s.Waiting = limit.NewBulkhead(10)

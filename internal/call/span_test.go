@@ -195,12 +195,12 @@ func TestAVerificationNamesNoBreaker(t *testing.T) {
 // The caller's baggage is for tools that are trusted; its span is for all.
 func TestBaggageIsForTrustedTools(t *testing.T) {
 	var got []string
-	b := &calltest.Backend{Do: func(ctx context.Context, _ backend.Invocation) (backend.Reply, *tool.Failure) {
+	b := &calltest.Backend{Do: func(ctx context.Context, _ backend.Invocation) (tool.Reply, *tool.Failure) {
 		got = append(got, baggage.FromContext(ctx).String())
 		if !trace.SpanContextFromContext(ctx).IsValid() {
 			t.Error("the span is lost")
 		}
-		return backend.Reply{Text: []byte("ok")}, nil
+		return tool.Reply{Text: []byte("ok")}, nil
 	}}
 	s := calltest.New(t,
 		calltest.NewRoute(t, "own", tool.ReadOnly, b),

@@ -14,14 +14,14 @@ import (
 // is asked what became of it.
 func TestTheTenantOfACallReachesTheBackend(t *testing.T) {
 	var got []backend.Invocation
-	notes := func(reply func() (backend.Reply, *tool.Failure)) *calltest.Backend {
-		return &calltest.Backend{Do: func(_ context.Context, in backend.Invocation) (backend.Reply, *tool.Failure) {
+	notes := func(reply func() (tool.Reply, *tool.Failure)) *calltest.Backend {
+		return &calltest.Backend{Do: func(_ context.Context, in backend.Invocation) (tool.Reply, *tool.Failure) {
 			got = append(got, in)
 			return reply()
 		}}
 	}
-	s := calltest.New(t, calltest.NewRoute(t, "refund", tool.NonIdempotent, notes(func() (backend.Reply, *tool.Failure) {
-		return backend.Reply{Text: []byte("ok")}, nil
+	s := calltest.New(t, calltest.NewRoute(t, "refund", tool.NonIdempotent, notes(func() (tool.Reply, *tool.Failure) {
+		return tool.Reply{Text: []byte("ok")}, nil
 	})))
 	of := func(tenant, conversation, id string) call.Request {
 		req := calltest.Request(id, "refund")
@@ -47,9 +47,9 @@ func TestTheTenantOfACallReachesItsVerification(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		var asked []backend.Invocation
 		up := &shop{happens: true}
-		up.look = func(_ context.Context, in backend.Invocation) (backend.Reply, *tool.Failure) {
+		up.look = func(_ context.Context, in backend.Invocation) (tool.Reply, *tool.Failure) {
 			asked = append(asked, in)
-			return backend.Reply{Text: []byte(`{"refunds":[]}`), JSON: true}, nil
+			return tool.Reply{Text: []byte(`{"refunds":[]}`), JSON: true}, nil
 		}
 		s := up.sidecar(t)
 		s.Execute(t.Context(), call.NewRequest("acme", calltest.Request("toolu_1", "refund")))

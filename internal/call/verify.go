@@ -12,7 +12,6 @@ import (
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	"github.com/sidecall/sidecall/dedupe"
-	"github.com/sidecall/sidecall/internal/backend"
 	"github.com/sidecall/sidecall/internal/call/result"
 	"github.com/sidecall/sidecall/internal/call/verify"
 	"github.com/sidecall/sidecall/internal/interpret"
@@ -118,7 +117,7 @@ func (u unsettled) happened(found verify.Finding, by settler) *answer {
 	reason := with + " shows that the call has happened"
 	reply := found.Result
 	if reply == nil {
-		reply = &backend.Reply{Text: fmt.Appendf(nil, "%s has happened: %s shows it. Its own answer was lost.", u.route.Tool.Name, with)}
+		reply = &tool.Reply{Text: fmt.Appendf(nil, "%s has happened: %s shows it. Its own answer was lost.", u.route.Tool.Name, with)}
 	}
 	policy := &u.route.Tool.Policy
 	return &answer{

@@ -38,24 +38,24 @@ type shop struct {
 	// answers says whether its answer arrives.
 	answers bool
 	// look replaces the answer of get_order.
-	look func(ctx context.Context, in backend.Invocation) (backend.Reply, *tool.Failure)
+	look func(ctx context.Context, in backend.Invocation) (tool.Reply, *tool.Failure)
 
 	refunds atomic.Int32 // carried out
 	looks   atomic.Int32
 }
 
-func (s *shop) refund(context.Context, backend.Invocation) (backend.Reply, *tool.Failure) {
+func (s *shop) refund(context.Context, backend.Invocation) (tool.Reply, *tool.Failure) {
 	if s.happens {
 		s.refunds.Add(1)
 	}
 	if !s.answers {
 		f := calltest.CutOff
-		return backend.Reply{}, &f
+		return tool.Reply{}, &f
 	}
-	return backend.Reply{Text: []byte(`{"refunded":true}`), JSON: true}, nil
+	return tool.Reply{Text: []byte(`{"refunded":true}`), JSON: true}, nil
 }
 
-func (s *shop) getOrder(ctx context.Context, in backend.Invocation) (backend.Reply, *tool.Failure) {
+func (s *shop) getOrder(ctx context.Context, in backend.Invocation) (tool.Reply, *tool.Failure) {
 	s.looks.Add(1)
 	if s.look != nil {
 		return s.look(ctx, in)
@@ -64,7 +64,7 @@ func (s *shop) getOrder(ctx context.Context, in backend.Invocation) (backend.Rep
 	if s.refunds.Load() > 0 {
 		list = fmt.Sprintf(`{"order":%q}`, in.Parsed["order_id"])
 	}
-	return backend.Reply{Status: 200, Text: fmt.Appendf(nil, `{"refunds":[%s]}`, list), JSON: true}, nil
+	return tool.Reply{Status: 200, Text: fmt.Appendf(nil, `{"refunds":[%s]}`, list), JSON: true}, nil
 }
 
 const notRunAfter = 30 * time.Second
@@ -260,16 +260,16 @@ func TestVerificationThatCannotTell(t *testing.T) {
 		t.Fatal(err)
 	}
 	done(breaker.Failure)
-	says := func(text string) func(context.Context, backend.Invocation) (backend.Reply, *tool.Failure) {
-		return func(context.Context, backend.Invocation) (backend.Reply, *tool.Failure) {
-			return backend.Reply{Text: []byte(text), JSON: true}, nil
+	says := func(text string) func(context.Context, backend.Invocation) (tool.Reply, *tool.Failure) {
+		return func(context.Context, backend.Invocation) (tool.Reply, *tool.Failure) {
+			return tool.Reply{Text: []byte(text), JSON: true}, nil
 		}
 	}
-	failsWith := func(f tool.Failure) func(context.Context, backend.Invocation) (backend.Reply, *tool.Failure) {
-		return func(context.Context, backend.Invocation) (backend.Reply, *tool.Failure) { return backend.Reply{}, &f }
+	failsWith := func(f tool.Failure) func(context.Context, backend.Invocation) (tool.Reply, *tool.Failure) {
+		return func(context.Context, backend.Invocation) (tool.Reply, *tool.Failure) { return tool.Reply{}, &f }
 	}
 	for name, test := range map[string]struct {
-		look   func(context.Context, backend.Invocation) (backend.Reply, *tool.Failure)
+		look   func(context.Context, backend.Invocation) (tool.Reply, *tool.Failure)
 		change func(refund, look *catalog.Route)
 		looks  int32
 	}{
@@ -278,11 +278,11 @@ func TestVerificationThatCannotTell(t *testing.T) {
 		"it fails":           {look: failsWith(calltest.CutOff), looks: 1},
 		"it is refused":      {look: failsWith(calltest.Refused), looks: 1},
 		"a definite failure": {look: failsWith(calltest.NotFound), looks: 1},
-		"it panics":          {look: func(context.Context, backend.Invocation) (backend.Reply, *tool.Failure) { panic("a bug") }, looks: 1},
-		"it hangs": {look: func(ctx context.Context, _ backend.Invocation) (backend.Reply, *tool.Failure) {
+		"it panics":          {look: func(context.Context, backend.Invocation) (tool.Reply, *tool.Failure) { panic("a bug") }, looks: 1},
+		"it hangs": {look: func(ctx context.Context, _ backend.Invocation) (tool.Reply, *tool.Failure) {
 			<-ctx.Done()
 			f := calltest.TimedOut
-			return backend.Reply{}, &f
+			return tool.Reply{}, &f
 		}, looks: 1},
 		"its bulkhead is full":  {change: func(_, look *catalog.Route) { look.Slots = full }},
 		"its breaker is open":   {change: func(_, look *catalog.Route) { look.Breaker = open }},
@@ -290,8 +290,8 @@ func TestVerificationThatCannotTell(t *testing.T) {
 		"it is not there":       {change: func(refund, _ *catalog.Route) { refund.Verification.Tool = "get_ordr" }},
 		"it is not read_only":   {change: func(_, look *catalog.Route) { look.Tool.Effect = tool.Idempotent }},
 		"it takes no such args": {change: func(_, look *catalog.Route) { look.Schema = mustSchema(t, `{"type":"object","required":["number"]}`) }},
-		"its output is too long": {look: func(context.Context, backend.Invocation) (backend.Reply, *tool.Failure) {
-			return backend.Reply{Text: []byte(`{"refunds":[]}`), JSON: true, Cut: true}, nil
+		"its output is too long": {look: func(context.Context, backend.Invocation) (tool.Reply, *tool.Failure) {
+			return tool.Reply{Text: []byte(`{"refunds":[]}`), JSON: true, Cut: true}, nil
 		}, looks: 1},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -336,7 +336,7 @@ func TestDuplicatesVerifyTogether(t *testing.T) {
 			}
 			up.happens, up.answers = true, true
 			looked := up.looks.Load()
-			up.look = func(ctx context.Context, in backend.Invocation) (backend.Reply, *tool.Failure) {
+			up.look = func(ctx context.Context, in backend.Invocation) (tool.Reply, *tool.Failure) {
 				time.Sleep(time.Second) // for all of them to come
 				up.look = nil
 				up.looks.Add(-1)
@@ -395,11 +395,11 @@ func TestVerificationOutlivesWhoAskedFirst(t *testing.T) {
 		s.Call(calltest.Request("toolu_1", "refund"))
 		time.Sleep(time.Minute)
 		up.refunds.Add(1)
-		up.look = func(ctx context.Context, in backend.Invocation) (backend.Reply, *tool.Failure) {
+		up.look = func(ctx context.Context, in backend.Invocation) (tool.Reply, *tool.Failure) {
 			select {
 			case <-ctx.Done():
 				f := calltest.TimedOut
-				return backend.Reply{}, &f
+				return tool.Reply{}, &f
 			case <-time.After(time.Second):
 				up.look = nil
 				return up.getOrder(ctx, in)
@@ -428,10 +428,10 @@ func TestNoVerificationWithoutTime(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		up := &shop{}
 		refund, look := up.routes(t)
-		refund.Backend = &calltest.Backend{Do: func(ctx context.Context, _ backend.Invocation) (backend.Reply, *tool.Failure) {
+		refund.Backend = &calltest.Backend{Do: func(ctx context.Context, _ backend.Invocation) (tool.Reply, *tool.Failure) {
 			<-ctx.Done()
 			f := calltest.TimedOut
-			return backend.Reply{}, &f
+			return tool.Reply{}, &f
 		}}
 		refund.Tool.Policy.AttemptTimeout = time.Minute
 		s := calltest.New(t, refund, look)
@@ -446,9 +446,9 @@ func TestVerificationCountsAtItsOwnBreaker(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		settings := breaker.Settings{Name: "shop", Failures: 2, Window: time.Hour, OpenFor: time.Hour}
 		own, other := breaker.New(settings), breaker.New(settings)
-		up := &shop{look: func(context.Context, backend.Invocation) (backend.Reply, *tool.Failure) {
+		up := &shop{look: func(context.Context, backend.Invocation) (tool.Reply, *tool.Failure) {
 			f := calltest.CutOff
-			return backend.Reply{}, &f
+			return tool.Reply{}, &f
 		}}
 		s := up.sidecar(t, func(refund, look *catalog.Route) { refund.Breaker, look.Breaker = own, other })
 		s.Call(calltest.Request("toolu_1", "refund"))

@@ -18,13 +18,13 @@ func TestACallOfAToolThatIsRefusedMeanwhile(t *testing.T) {
 	const why = "this tool says something else of itself"
 	told := new(catalog.Withdrawal)
 	sent := 0
-	waits := &calltest.Backend{Do: func(_ context.Context, in backend.Invocation) (backend.Reply, *tool.Failure) {
+	waits := &calltest.Backend{Do: func(_ context.Context, in backend.Invocation) (tool.Reply, *tool.Failure) {
 		told.Withdraw(why) // the server has come back
 		if withheld := in.Withheld(); withheld != nil {
-			return backend.Reply{}, withheld
+			return tool.Reply{}, withheld
 		}
 		sent++
-		return backend.Reply{Text: []byte("paid")}, nil
+		return tool.Reply{Text: []byte("paid")}, nil
 	}}
 	s := calltest.New(t, calltest.NewRoute(t, "charge", tool.NonIdempotent, waits, calltest.WithBreaker(1), func(r *catalog.Route) { r.Withdrawal = told }))
 	for _, id := range []string{"toolu_1", "toolu_2"} { // the other one comes later
@@ -48,18 +48,18 @@ func TestACallIsNotRepeatedWhenItsToolMustNotBeAnyMore(t *testing.T) {
 		var s *calltest.Sidecar
 		tries, sent := 0, 0
 		b := &calltest.Backend{}
-		b.Do = func(_ context.Context, in backend.Invocation) (backend.Reply, *tool.Failure) {
+		b.Do = func(_ context.Context, in backend.Invocation) (tool.Reply, *tool.Failure) {
 			if tries++; tries > 1 { // its server has come back, and is heard
 				s.Generation.Set(catalog.ConfigSource, []*catalog.Route{calltest.NewRoute(t, "charge", later, b)})
 			}
 			if withheld := in.Withheld(); withheld != nil {
-				return backend.Reply{}, withheld
+				return tool.Reply{}, withheld
 			}
 			if sent++; sent > 1 {
-				return backend.Reply{Text: []byte("paid")}, nil
+				return tool.Reply{Text: []byte("paid")}, nil
 			}
 			lost := calltest.CutOff
-			return backend.Reply{}, &lost
+			return tool.Reply{}, &lost
 		}
 		s = calltest.New(t, calltest.NewRoute(t, "charge", tool.Idempotent, b))
 		req := calltest.Request("toolu_1", "charge")

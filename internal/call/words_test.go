@@ -97,9 +97,9 @@ func TestItemsOfUntrustedToolsForgeNothing(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	b := &calltest.Backend{Do: func(context.Context, backend.Invocation) (backend.Reply, *tool.Failure) {
+	b := &calltest.Backend{Do: func(context.Context, backend.Invocation) (tool.Reply, *tool.Failure) {
 		quoted := "s3cr3t-t0ken" + strings.ReplaceAll(forged, `"`, `\"`)
-		return backend.Reply{JSON: true, Text: []byte(`{"items":[{"ok":true,"text":"` + quoted + `"},{"ok":false,"text":"` + quoted + `"}]}`)}, nil
+		return tool.Reply{JSON: true, Text: []byte(`{"items":[{"ok":true,"text":"` + quoted + `"},{"ok":false,"text":"` + quoted + `"}]}`)}, nil
 	}}
 	s := calltest.New(t, calltest.NewRoute(t, "buy", tool.NonIdempotent, b, untrusted, func(r *catalog.Route) { r.Program, r.Secrets = program, redact.New("s3cr3t-t0ken") }))
 	res := s.Call(calltest.Request("toolu_1", "buy"))

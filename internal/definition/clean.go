@@ -8,7 +8,6 @@ import (
 
 	"github.com/go-json-experiment/json/jsontext"
 
-	"github.com/sidecall/sidecall/internal/backend"
 	"github.com/sidecall/sidecall/internal/output"
 	"github.com/sidecall/sidecall/internal/tool"
 )
@@ -39,7 +38,7 @@ type Cleaner struct {
 }
 
 // Clean returns a definition as it is shown and used. The error says why it cannot be.
-func (c *Cleaner) Clean(d backend.Discovered) (backend.Discovered, error) {
+func (c *Cleaner) Clean(d tool.Discovered) (tool.Discovered, error) {
 	d.Description = c.text(d.Description, MaxDescription)
 	annotations := make(map[string]string, len(d.Annotations))
 	for name, value := range d.Annotations {
@@ -69,7 +68,7 @@ func (c *Cleaner) Clean(d backend.Discovered) (backend.Discovered, error) {
 	return d, nil
 }
 
-func size(d *backend.Discovered) int {
+func size(d *tool.Discovered) int {
 	return len(d.Name) + len(d.Description) + len(d.InputSchema) + len(d.OutputSchema)
 }
 

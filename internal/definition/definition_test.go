@@ -9,9 +9,9 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/sidecall/sidecall/internal/backend"
 	"github.com/sidecall/sidecall/internal/definition"
 	"github.com/sidecall/sidecall/internal/redact"
+	"github.com/sidecall/sidecall/internal/tool"
 )
 
 const unseen = "\u202e\u200b\U000e0041\x1b[31m\x07"
@@ -32,7 +32,7 @@ func TestDefinitionsAreCleaned(t *testing.T) {
 		t.Fatal(err)
 	}
 	c := definition.Cleaner{Secrets: redact.New("s3cr3t-of-config")}
-	d, err := c.Clean(backend.Discovered{
+	d, err := c.Clean(tool.Discovered{
 		Name: "x", Description: dirty("says"), InputSchema: schema, OutputSchema: schema, Annotations: map[string]string{"title": dirty("T\nT")},
 	})
 	if err != nil {
@@ -65,7 +65,7 @@ func TestDefinitionsAreCapped(t *testing.T) {
 	long := strings.Repeat("word ", 20_000)
 	properties := map[string]any{"description": map[string]any{"type": "string", "description": long, "default": long, "examples": []string{long}}}
 	schema, _ := json.Marshal(map[string]any{"type": "object", "description": long, "properties": properties, "required": []string{"description"}})
-	d, err := c.Clean(backend.Discovered{Name: "x", Description: long, InputSchema: schema, Annotations: map[string]string{"title": long}})
+	d, err := c.Clean(tool.Discovered{Name: "x", Description: long, InputSchema: schema, Annotations: map[string]string{"title": long}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -80,7 +80,7 @@ func TestDefinitionsAreCapped(t *testing.T) {
 		t.Errorf("what it demands is lost: %s, %v", d.InputSchema, err)
 	}
 	short := json.RawMessage(`{ "type": "object",  "properties": {"n": {"maximum": 1.50}} }`)
-	if d, err := c.Clean(backend.Discovered{Name: "x", InputSchema: short}); err != nil || string(d.InputSchema) != string(short) {
+	if d, err := c.Clean(tool.Discovered{Name: "x", InputSchema: short}); err != nil || string(d.InputSchema) != string(short) {
 		t.Errorf("a short schema is written anew: %s, %v", d.InputSchema, err)
 	}
 
@@ -89,11 +89,11 @@ func TestDefinitionsAreCapped(t *testing.T) {
 		many[strings.Repeat("n", i+1)] = map[string]any{"type": "string", "description": strings.Repeat("d", 1900)}
 	}
 	schema, _ = json.Marshal(map[string]any{"type": "object", "properties": many})
-	if d, err = c.Clean(backend.Discovered{Name: "x", InputSchema: schema}); err != nil || strings.Contains(string(d.InputSchema), "description") || !strings.Contains(string(d.InputSchema), `"nnn":{"type":"string"}`) {
+	if d, err = c.Clean(tool.Discovered{Name: "x", InputSchema: schema}); err != nil || strings.Contains(string(d.InputSchema), "description") || !strings.Contains(string(d.InputSchema), `"nnn":{"type":"string"}`) {
 		t.Errorf("a tool that is too large: %.200s, %v", d.InputSchema, err)
 	}
 	enum, _ := json.Marshal(map[string]any{"type": "object", "properties": map[string]any{"a": map[string]any{"enum": []string{strings.Repeat("e", definition.MaxTool)}}}})
-	if _, err = c.Clean(backend.Discovered{Name: "x", InputSchema: enum}); err == nil {
+	if _, err = c.Clean(tool.Discovered{Name: "x", InputSchema: enum}); err == nil {
 		t.Error("there is no bound for a tool")
 	}
 	var all definition.Cleaner
@@ -101,7 +101,7 @@ func TestDefinitionsAreCapped(t *testing.T) {
 		if n > definition.MaxBackend/definition.MaxDescription+1 {
 			t.Fatal("there is no bound for a backend")
 		}
-		if _, err := all.Clean(backend.Discovered{Name: "x", Description: long[:definition.MaxDescription]}); err != nil {
+		if _, err := all.Clean(tool.Discovered{Name: "x", Description: long[:definition.MaxDescription]}); err != nil {
 			break
 		}
 	}
@@ -109,20 +109,20 @@ func TestDefinitionsAreCapped(t *testing.T) {
 
 // The hash is of what is said, not of how JSON is written.
 func TestTheHashOfADefinition(t *testing.T) {
-	base := backend.Discovered{Name: "x", Description: "d", InputSchema: json.RawMessage(`{"type":"object","properties":{"a":{"maximum":1}}}`), Annotations: map[string]string{"title": "T", "readOnlyHint": "true"}}
+	base := tool.Discovered{Name: "x", Description: "d", InputSchema: json.RawMessage(`{"type":"object","properties":{"a":{"maximum":1}}}`), Annotations: map[string]string{"title": "T", "readOnlyHint": "true"}}
 	pin := definition.Of(&base)
 	same := base
 	same.InputSchema = json.RawMessage("{\"properties\": {\"a\": {\"maximum\": 1}},\n \"type\": \"object\"}")
 	if definition.Of(&same).Hash != pin.Hash {
 		t.Error("the order of keys changes the hash")
 	}
-	for name, change := range map[string]func(*backend.Discovered){
-		"description":              func(d *backend.Discovered) { d.Description += "\u200b" },
-		"input_schema":             func(d *backend.Discovered) { d.InputSchema = json.RawMessage(`{"type":"object"}`) },
-		"output_schema":            func(d *backend.Discovered) { d.OutputSchema = json.RawMessage(`{}`) },
-		"annotations":              func(d *backend.Discovered) { d.Annotations = map[string]string{"title": "T"} },
-		"definition":               func(d *backend.Discovered) { d.Name = "y" },
-		"description, annotations": func(d *backend.Discovered) { d.Description, d.Annotations = "", nil },
+	for name, change := range map[string]func(*tool.Discovered){
+		"description":              func(d *tool.Discovered) { d.Description += "\u200b" },
+		"input_schema":             func(d *tool.Discovered) { d.InputSchema = json.RawMessage(`{"type":"object"}`) },
+		"output_schema":            func(d *tool.Discovered) { d.OutputSchema = json.RawMessage(`{}`) },
+		"annotations":              func(d *tool.Discovered) { d.Annotations = map[string]string{"title": "T"} },
+		"definition":               func(d *tool.Discovered) { d.Name = "y" },
+		"description, annotations": func(d *tool.Discovered) { d.Description, d.Annotations = "", nil },
 	} {
 		other := base
 		change(&other)
@@ -139,7 +139,7 @@ func TestPinsAreRemembered(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	d := backend.Discovered{Name: "x"}
+	d := tool.Discovered{Name: "x"}
 	pins := map[definition.Tool]definition.Pin{{Backend: "files", Name: "read_file"}: definition.Of(&d), {Backend: "files", Name: "odd \"name\"\n"}: {Hash: "sha256:" + strings.Repeat("0", 64)}}
 	if err := first.Remember(pins); err != nil {
 		t.Fatal(err)

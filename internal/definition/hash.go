@@ -8,7 +8,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/sidecall/sidecall/internal/backend"
+	"github.com/sidecall/sidecall/internal/tool"
 )
 
 // Pin is what is remembered of a definition.
@@ -29,7 +29,7 @@ const partDigits = 8
 // Of returns the pin of a definition as the backend sent it, before anything was
 // cleaned or cut: no version of the sidecar that cleans otherwise changes it. The
 // order of keys and white space in JSON do not count.
-func Of(d *backend.Discovered) Pin {
+func Of(d *tool.Discovered) Pin {
 	annotations, _ := json.Marshal(d.Annotations) // strings cannot fail; keys are sorted
 	texts := [len(parts)][]byte{[]byte(d.Description), sorted(d.InputSchema), sorted(d.OutputSchema), annotations}
 	whole := sha256.New()

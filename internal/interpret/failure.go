@@ -8,7 +8,7 @@ import (
 // errorTypeTool is the error.type of a failure that only the mapping sees.
 const errorTypeTool = "tool_error"
 
-func badOutput(constraint string, reply *backend.Reply, err error) *tool.Failure {
+func badOutput(constraint string, reply *tool.Reply, err error) *tool.Failure {
 	return &tool.Failure{
 		Code: tool.CodeInvalidOutput, Evidence: tool.Definite, CallerFault: true,
 		ErrorType: "invalid_output", Status: reply.Status,

@@ -6,7 +6,6 @@ import (
 	"time"
 	"unicode/utf8"
 
-	"github.com/sidecall/sidecall/internal/backend"
 	"github.com/sidecall/sidecall/internal/interpret"
 	"github.com/sidecall/sidecall/internal/tool"
 )
@@ -50,7 +49,7 @@ func FuzzRules(f *testing.F) {
 			if failed {
 				raw = refusal(500, tool.CodeDependencyUnavailable, tool.Ambiguous)
 			}
-			reply := backend.Reply{Status: int(status), Text: []byte(body), JSON: json.Valid([]byte(body)), Header: map[string]string{"x": body}}
+			reply := tool.Reply{Status: int(status), Text: []byte(body), JSON: json.Valid([]byte(body)), Header: map[string]string{"x": body}}
 			checkReading(t, p.Interpret(reply, raw, map[string]any{"a": json.Number("1e999"), "b": body}))
 		}
 	})

@@ -6,13 +6,13 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/sidecall/sidecall/internal/backend"
 	"github.com/sidecall/sidecall/internal/pattern"
+	"github.com/sidecall/sidecall/internal/tool"
 )
 
 // evaluate is the value of an expression over a reply; with what it allocated
 // and the steps of its patterns.
-func evaluate(t *testing.T, text string, reply *backend.Reply) (value any, allocated uint64, steps int64, err error) {
+func evaluate(t *testing.T, text string, reply *tool.Reply) (value any, allocated uint64, steps int64, err error) {
 	t.Helper()
 	c := compiler{}
 	e := c.compile("test", text, replyScope, nil)
@@ -31,13 +31,13 @@ func evaluate(t *testing.T, text string, reply *backend.Reply) (value any, alloc
 	return value, after.TotalAlloc - before.TotalAlloc, v.meter.Spent(), err
 }
 
-func jsonReply(t *testing.T, v any) *backend.Reply {
+func jsonReply(t *testing.T, v any) *tool.Reply {
 	t.Helper()
 	text, err := json.Marshal(v)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return &backend.Reply{Text: text, JSON: true}
+	return &tool.Reply{Text: text, JSON: true}
 }
 
 // Each of these took minutes, or memory without end, for one call of a function,

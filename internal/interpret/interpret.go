@@ -40,7 +40,6 @@ import (
 	"bytes"
 	"encoding/json"
 
-	"github.com/sidecall/sidecall/internal/backend"
 	"github.com/sidecall/sidecall/internal/tool"
 )
 
@@ -62,7 +61,7 @@ type rule struct {
 // Interpret reads one reply. failure is the backend's own classification; nil
 // for a success. args are the arguments of the call, decoded, numbers as
 // json.Number. A nil Program reads by the backend's classification alone.
-func (p *Program) Interpret(reply backend.Reply, failure *tool.Failure, args map[string]any) Reading {
+func (p *Program) Interpret(reply tool.Reply, failure *tool.Failure, args map[string]any) Reading {
 	if p == nil {
 		p = &plain
 	}
@@ -196,7 +195,7 @@ func (p *Program) succeed(v *view) Reading {
 
 // checkOutput checks the result against the output schema. A reply that was
 // cut cannot be checked, and is not wrong for that.
-func (p *Program) checkOutput(reply *backend.Reply) *tool.Failure {
+func (p *Program) checkOutput(reply *tool.Reply) *tool.Failure {
 	if reply.Cut {
 		return nil
 	}
@@ -213,7 +212,7 @@ func (p *Program) checkOutput(reply *backend.Reply) *tool.Failure {
 	return nil
 }
 
-func (p *Program) empty(v *view, reply *backend.Reply) bool {
+func (p *Program) empty(v *view, reply *tool.Reply) bool {
 	if p.emptyWhen != nil {
 		return p.emptyWhen.holds(v)
 	}

@@ -10,14 +10,13 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
 
-	"github.com/sidecall/sidecall/internal/backend"
 	"github.com/sidecall/sidecall/internal/interpret"
 	"github.com/sidecall/sidecall/internal/tool"
 )
 
 // answer is a JSON reply with a status.
-func answer(status int, text string) backend.Reply {
-	return backend.Reply{
+func answer(status int, text string) tool.Reply {
+	return tool.Reply{
 		Status: status, Text: []byte(text), JSON: json.Valid([]byte(text)),
 		Header: map[string]string{"content-type": "application/json", "x-plan": "free"},
 	}
@@ -53,7 +52,7 @@ func TestErrorRules(t *testing.T) {
 		{When: `status == 500 && body.detail.matches("^duplicate")`, Code: tool.CodeConflict},
 	}})
 	for name, c := range map[string]struct {
-		reply    backend.Reply
+		reply    tool.Reply
 		raw      *tool.Failure
 		args     map[string]any
 		code     tool.Code // empty: no failure
@@ -120,7 +119,7 @@ func TestARuleGivesItsAdviceAndKeepsWhatTheUpstreamSaid(t *testing.T) {
 
 func TestSuccessCondition(t *testing.T) {
 	p := compile(t, interpret.Config{Success: `exit_code == 0 || exit_code == 1 || body.ok == true`})
-	exit := func(code int) backend.Reply { return backend.Reply{Status: code, Text: []byte("out")} }
+	exit := func(code int) tool.Reply { return tool.Reply{Status: code, Text: []byte("out")} }
 	if r := p.Interpret(exit(1), refusal(1, tool.CodeUnrecoverable, tool.Definite), nil); r.Failure != nil || r.Outcome != interpret.OK {
 		t.Errorf("exit code 1 = %v, want success", r.Failure)
 	}
@@ -131,7 +130,7 @@ func TestSuccessCondition(t *testing.T) {
 	if r.Failure == nil || r.Failure.Code != tool.CodeUnrecoverable || r.Failure.Evidence != tool.Definite || r.Failure.Message != "nope" {
 		t.Errorf("ok:false = %+v, want a definite failure that says nope", r.Failure)
 	}
-	if r := p.Interpret(backend.Reply{}, &tool.Failure{Code: tool.CodeTimeout}, nil); r.Failure == nil || r.Failure.Code != tool.CodeTimeout {
+	if r := p.Interpret(tool.Reply{}, &tool.Failure{Code: tool.CodeTimeout}, nil); r.Failure == nil || r.Failure.Code != tool.CodeTimeout {
 		t.Errorf("a timeout = %+v, want it untouched", r.Failure)
 	}
 }
@@ -144,12 +143,12 @@ func TestEmptiness(t *testing.T) {
 		"0": interpret.OK, "false": interpret.OK, `{"items":[]}`: interpret.OK, "[0]": interpret.OK, "no results": interpret.OK,
 		strings.Repeat(" ", 500) + "x": interpret.OK,
 	} {
-		if got := none.Interpret(backend.Reply{Text: []byte(text)}, nil, nil).Outcome; got != want {
+		if got := none.Interpret(tool.Reply{Text: []byte(text)}, nil, nil).Outcome; got != want {
 			t.Errorf("%.20q is %s, want %s", text, got, want)
 		}
 	}
-	for name, reply := range map[string]backend.Reply{
-		"blocks":     {Blocks: []backend.Block{{Type: "image"}}},
+	for name, reply := range map[string]tool.Reply{
+		"blocks":     {Blocks: []tool.Block{{Type: "image"}}},
 		"binary":     {Binary: "image/png", Size: 3},
 		"structured": {Structured: json.RawMessage(`{"a":1}`)},
 		"cut":        {Cut: true},
@@ -209,7 +208,7 @@ func TestAResultThatIsNotThere(t *testing.T) {
 			t.Errorf("%s of %s: %+v, want INVALID_OUTPUT that names it", c.result, c.body, r.Failure)
 		}
 	}
-	cut := backend.Reply{Text: []byte(`{"data":[1,2`), Cut: true}
+	cut := tool.Reply{Text: []byte(`{"data":[1,2`), Cut: true}
 	if r := compile(t, interpret.Config{Result: "/data"}).Interpret(cut, nil, nil); r.Failure != nil || string(r.Reply.Text) != `{"data":[1,2` {
 		t.Errorf("a reply that was cut: %+v, want it as it is", r)
 	}
@@ -286,7 +285,7 @@ func TestOutputSchema(t *testing.T) {
 	if r := p.Interpret(answer(200, `{"id":1}`), nil, nil); r.Failure != nil {
 		t.Error(r.Failure)
 	}
-	if r := p.Interpret(backend.Reply{Text: []byte("see below"), Structured: json.RawMessage(`{"id":1}`)}, nil, nil); r.Failure != nil {
+	if r := p.Interpret(tool.Reply{Text: []byte("see below"), Structured: json.RawMessage(`{"id":1}`)}, nil, nil); r.Failure != nil {
 		t.Error(r.Failure)
 	}
 	for _, text := range []string{`{"id":2}`, `plain`} {
@@ -295,7 +294,7 @@ func TestOutputSchema(t *testing.T) {
 			t.Errorf("%s: %+v, want INVALID_OUTPUT", text, r.Failure)
 		}
 	}
-	if r := p.Interpret(backend.Reply{Text: []byte(`{"id`), Cut: true}, nil, nil); r.Failure != nil {
+	if r := p.Interpret(tool.Reply{Text: []byte(`{"id`), Cut: true}, nil, nil); r.Failure != nil {
 		t.Errorf("a reply that was cut cannot be checked: %v", r.Failure)
 	}
 }

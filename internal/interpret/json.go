@@ -13,6 +13,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/sidecall/sidecall/internal/backend"
+	"github.com/sidecall/sidecall/internal/tool"
 )
 
 // parse decodes JSON into what CEL knows: integers stay integers where int64
@@ -114,7 +115,7 @@ func native(value any) any {
 	}
 }
 
-func isJSON(reply *backend.Reply) bool { return reply.JSON || backend.EvidentJSON(reply.Text) }
+func isJSON(reply *tool.Reply) bool { return reply.JSON || backend.EvidentJSON(reply.Text) }
 
 // plainValue turns a CEL value into what encoding/json writes.
 func plainValue(value ref.Val) any {

@@ -3,7 +3,6 @@ package interpret
 import (
 	"fmt"
 
-	"github.com/sidecall/sidecall/internal/backend"
 	"github.com/sidecall/sidecall/internal/tool"
 )
 
@@ -50,7 +49,7 @@ type Reading struct {
 	// Unread: the reply tells item by item what was done, but could not be read so.
 	Unread bool
 	// Reply is the reply, with the result selected.
-	Reply backend.Reply
+	Reply tool.Reply
 }
 
 // Item is one item of a call that was done in part.

@@ -44,7 +44,7 @@ func parsePointer(text string) ([]string, error) {
 
 // apply puts the result in the place of the reply's text. A reply that lacks
 // it is not what the tool promises.
-func (s *selection) apply(v *view, reply *backend.Reply) *tool.Failure {
+func (s *selection) apply(v *view, reply *tool.Reply) *tool.Failure {
 	result, err := s.json(v)
 	if err != nil {
 		return badOutput(fmt.Sprintf("the answer has no %s: %v", s.text, err), v.reply, err)

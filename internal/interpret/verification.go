@@ -10,7 +10,6 @@ import (
 	"cel.dev/cel-go/interpreter"
 	"github.com/go-json-experiment/json/jsontext"
 
-	"github.com/sidecall/sidecall/internal/backend"
 	"github.com/sidecall/sidecall/internal/tool"
 )
 
@@ -76,7 +75,7 @@ type Judgement struct {
 	Why error
 	// Result is what the model gets of a call that Happened; nil when none is
 	// configured or the answer lacks it.
-	Result *backend.Reply
+	Result *tool.Reply
 }
 
 // Verification is a compiled VerificationConfig. It is immutable and safe for
@@ -181,7 +180,7 @@ func (v *Verification) Judge(answer Reading, about Subject) Judgement {
 }
 
 // picked is the result for the model; nil when there is none.
-func (v *Verification) picked(seen *verificationView) *backend.Reply {
+func (v *Verification) picked(seen *verificationView) *tool.Reply {
 	if v.result == nil {
 		return nil
 	}
@@ -193,7 +192,7 @@ func (v *Verification) picked(seen *verificationView) *backend.Reply {
 	if err != nil {
 		return nil
 	}
-	reply := &backend.Reply{Status: seen.reply.Status, Text: text, JSON: true}
+	reply := &tool.Reply{Status: seen.reply.Status, Text: text, JSON: true}
 	if text[0] == '"' {
 		if plain, err := jsontext.AppendUnquote(nil, text); err == nil {
 			reply.Text, reply.JSON = plain, false

@@ -6,7 +6,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/sidecall/sidecall/internal/backend"
 	"github.com/sidecall/sidecall/internal/tool"
 )
 
@@ -28,7 +27,7 @@ func compiled(t *testing.T, cfg VerificationConfig) *Verification {
 }
 
 func answered200(text string) Reading {
-	return Reading{Reply: backend.Reply{Status: 200, Text: []byte(text), JSON: json.Valid([]byte(text))}}
+	return Reading{Reply: tool.Reply{Status: 200, Text: []byte(text), JSON: json.Valid([]byte(text))}}
 }
 
 func TestVerificationJudges(t *testing.T) {
@@ -36,8 +35,8 @@ func TestVerificationJudges(t *testing.T) {
 		CallID: tool.CallID{ID: "toolu_1", Conversation: "c1", Turn: "t1"}, IdempotencyKey: "k-1",
 		Args: map[string]any{"order_id": "A-1", "cents": json.Number("500")},
 	}
-	definite := Reading{Reply: backend.Reply{Status: 404}, Failure: &tool.Failure{Code: tool.CodeNotFound, Evidence: tool.Definite, Status: 404}}
-	down := Reading{Reply: backend.Reply{Status: 503}, Failure: &tool.Failure{Code: tool.CodeDependencyUnavailable, Status: 503}}
+	definite := Reading{Reply: tool.Reply{Status: 404}, Failure: &tool.Failure{Code: tool.CodeNotFound, Evidence: tool.Definite, Status: 404}}
+	down := Reading{Reply: tool.Reply{Status: 503}, Failure: &tool.Failure{Code: tool.CodeDependencyUnavailable, Status: 503}}
 	cut := answered200(`{"refunds":[]}`)
 	cut.Reply.Cut = true
 	for name, c := range map[string]struct {
@@ -108,7 +107,7 @@ func TestVerificationKnowsWhetherItReadsTheArguments(t *testing.T) {
 }
 
 func TestVerificationResult(t *testing.T) {
-	reply := func(result string) *backend.Reply {
+	reply := func(result string) *tool.Reply {
 		return compiled(t, VerificationConfig{DoneWhen: "true", Result: result}).
 			Judge(answered200(`{"id":"r-1","n":[1,2]}`), Subject{}).Result
 	}

@@ -13,7 +13,7 @@ import (
 // view is one reply as the expressions see it: a CEL activation that parses
 // only what is asked for, and that once. It serves one goroutine.
 type view struct {
-	reply     *backend.Reply
+	reply     *tool.Reply
 	failure   *tool.Failure
 	args      map[string]any
 	selection *selection
@@ -106,7 +106,7 @@ func (v *view) message() string {
 
 // jsonOf is the JSON text of a reply; nil when it has none. Standard output of
 // a command is not declared as anything, so what looks like JSON is tried.
-func jsonOf(reply *backend.Reply) []byte {
+func jsonOf(reply *tool.Reply) []byte {
 	switch {
 	case reply.Structured != nil:
 		return reply.Structured

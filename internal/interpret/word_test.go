@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"testing"
 
-	"github.com/sidecall/sidecall/internal/backend"
 	"github.com/sidecall/sidecall/internal/interpret"
 	"github.com/sidecall/sidecall/internal/tool"
 )
@@ -107,7 +106,7 @@ func TestMultiStatusIsReadWithoutARule(t *testing.T) {
 	if r := none.Interpret(answer(200, `[{"status":200},{"status":404}]`), nil, nil); r.Outcome != interpret.OK || r.Items != nil {
 		t.Errorf("what does not say that it is item by item is read so: %+v", r)
 	}
-	if r := none.Interpret(backend.Reply{Status: 207, Text: []byte(`[{"status":200},`), Cut: true}, nil, nil); !r.Unread {
+	if r := none.Interpret(tool.Reply{Status: 207, Text: []byte(`[{"status":200},`), Cut: true}, nil, nil); !r.Unread {
 		t.Errorf("one that was cut is taken for read: %+v", r)
 	}
 }
@@ -139,7 +138,7 @@ func TestAFailureOfWhichSomeItemsWereDone(t *testing.T) {
 			continue
 		}
 		for _, text := range []string{all, no, `{"message":"broken"}`, `plain`} {
-			if r := p.Interpret(backend.Reply{Status: reply.Status, Text: []byte(text), JSON: json.Valid([]byte(text))}, raw, nil); r.Failure != raw {
+			if r := p.Interpret(tool.Reply{Status: reply.Status, Text: []byte(text), JSON: json.Valid([]byte(text))}, raw, nil); r.Failure != raw {
 				t.Errorf("%s, %s: %+v", name, text, r)
 			}
 		}
@@ -171,7 +170,7 @@ func TestNoItemDoneButOneMayBe(t *testing.T) {
 // A reply of which the rule cannot read the items, for it is too long, says so.
 func TestItemsThatCannotBeRead(t *testing.T) {
 	p := compile(t, interpret.Config{Partial: &interpret.PartialRule{Items: "body", OK: "done(item)"}})
-	if r := p.Interpret(backend.Reply{Text: []byte(`[{"ok":true},`), Cut: true}, nil, nil); !r.Unread || r.Outcome != interpret.OK {
+	if r := p.Interpret(tool.Reply{Text: []byte(`[{"ok":true},`), Cut: true}, nil, nil); !r.Unread || r.Outcome != interpret.OK {
 		t.Errorf("%+v", r)
 	}
 	if r := p.Interpret(answer(200, `{"message":"ok"}`), nil, nil); r.Unread || r.Outcome != interpret.OK {

@@ -5,7 +5,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/sidecall/sidecall/internal/backend"
+	"github.com/sidecall/sidecall/internal/tool"
 )
 
 const smallJSON = `{"order_id":"A-1042","status":"shipped","cents":12990,"currency":"EUR","items":[{"sku":"K-7","quantity":2},` +
@@ -13,10 +13,10 @@ const smallJSON = `{"order_id":"A-1042","status":"shipped","cents":12990,"curren
 
 func BenchmarkShape(b *testing.B) {
 	for name, in := range map[string]Input{
-		"small JSON":           {Reply: backend.Reply{Text: []byte(smallJSON), JSON: true}},
-		"small text":           {Reply: backend.Reply{Text: []byte(strings.Repeat("a line of text\n", 14))}},
-		"small JSON untrusted": {Reply: backend.Reply{Text: []byte(smallJSON), JSON: true}, Untrusted: true},
-		"dirty JSON":           {Reply: backend.Reply{Text: []byte(strings.Replace(smallJSON, "EUR", `EU\u200bR`, 1)), JSON: true}},
+		"small JSON":           {Reply: tool.Reply{Text: []byte(smallJSON), JSON: true}},
+		"small text":           {Reply: tool.Reply{Text: []byte(strings.Repeat("a line of text\n", 14))}},
+		"small JSON untrusted": {Reply: tool.Reply{Text: []byte(smallJSON), JSON: true}, Untrusted: true},
+		"dirty JSON":           {Reply: tool.Reply{Text: []byte(strings.Replace(smallJSON, "EUR", `EU\u200bR`, 1)), JSON: true}},
 	} {
 		b.Run(name, func(b *testing.B) {
 			in.Limit, in.Strategy, in.Keep = DefaultLimit, Auto, true
@@ -33,7 +33,7 @@ func BenchmarkShape(b *testing.B) {
 func BenchmarkShapeLarge(b *testing.B) {
 	for name, text := range large(10 << 20) {
 		b.Run(name, func(b *testing.B) {
-			in := Input{Reply: backend.Reply{Text: []byte(text)}, Untrusted: true, Keep: true}
+			in := Input{Reply: tool.Reply{Text: []byte(text)}, Untrusted: true, Keep: true}
 			b.SetBytes(int64(len(text)))
 			b.ReportAllocs()
 			for b.Loop() {

@@ -9,7 +9,7 @@ import (
 	"strings"
 	"unicode/utf8"
 
-	"github.com/sidecall/sidecall/internal/backend"
+	"github.com/sidecall/sidecall/internal/tool"
 )
 
 const (
@@ -35,7 +35,7 @@ func describeBinary(mediaType string, size int64, cut bool) string {
 
 // describe appends what content says about the blocks, a line each, and the
 // text of text resources.
-func describe(dst []byte, blocks []backend.Block, refs []string, total int) []byte {
+func describe(dst []byte, blocks []tool.Block, refs []string, total int) []byte {
 	for i, b := range blocks {
 		if len(dst) > 0 {
 			dst = append(dst, '\n')
@@ -51,7 +51,7 @@ func describe(dst []byte, blocks []backend.Block, refs []string, total int) []by
 	return dst
 }
 
-func describeBlock(b backend.Block, i int, ref string) string {
+func describeBlock(b tool.Block, i int, ref string) string {
 	about := []string{b.Type}
 	if b.Name != "" {
 		about = append(about, strconv.Quote(b.Name))
@@ -87,9 +87,9 @@ func describeBlock(b backend.Block, i int, ref string) string {
 // carry copies the blocks that fit into room bytes; of the others only what
 // describes them, and where their data is kept. Everything but raw data is
 // cleaned.
-func carry(in *Input, room int64, keeper *keeper) (out []backend.Block, refs []string) {
+func carry(in *Input, room int64, keeper *keeper) (out []tool.Block, refs []string) {
 	blocks := in.Reply.Blocks
-	out = make([]backend.Block, 0, min(len(blocks), maxBlocks))
+	out = make([]tool.Block, 0, min(len(blocks), maxBlocks))
 	refs = make([]string, cap(out))
 	for i, b := range blocks[:cap(out)] {
 		b.Size = max(b.Size, int64(len(b.Data)), int64(len(b.Text)))
@@ -118,12 +118,12 @@ func carry(in *Input, room int64, keeper *keeper) (out []backend.Block, refs []s
 const blockOverhead = 128
 
 // described is how many bytes describe a block.
-func described(b *backend.Block) int64 {
+func described(b *tool.Block) int64 {
 	return int64(len(b.Type)+len(b.Name)+len(b.URI)+len(b.MIMEType)) + blockOverhead
 }
 
 // carried is how many bytes blocks take.
-func carried(blocks []backend.Block) (n int64) {
+func carried(blocks []tool.Block) (n int64) {
 	for i := range blocks {
 		n += described(&blocks[i]) + int64(len(blocks[i].Data)+len(blocks[i].Text))
 	}
@@ -132,7 +132,7 @@ func carried(blocks []backend.Block) (n int64) {
 
 // withoutLargeText takes the texts that do not fit into room bytes out of the
 // blocks; content shows them, in full or cut.
-func withoutLargeText(blocks []backend.Block, room int64) {
+func withoutLargeText(blocks []tool.Block, room int64) {
 	for i := range blocks {
 		room -= described(&blocks[i])
 		if int64(len(blocks[i].Text)) > room {

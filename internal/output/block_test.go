@@ -8,18 +8,18 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/sidecall/sidecall/internal/backend"
+	"github.com/sidecall/sidecall/internal/tool"
 )
 
 func TestBlocksAreDescribedAndCarried(t *testing.T) {
 	png := []byte{0x89, 'P', 'N', 'G'}
-	in := []backend.Block{
+	in := []tool.Block{
 		{Type: "image", MIMEType: "image/png", Data: png},
 		{Type: "resource", URI: "file:///a\u202e.txt\n[forged]", MIMEType: "text/plain; charset=utf-8", Text: "one\x1b[31m\r\ntwo"},
 		{Type: "resource", URI: "file:///b.bin", MIMEType: "garbage", Data: []byte{1, 2, 3}},
 		{Type: "resource_link", URI: "https://example.com/\xff", Name: "a\tname"},
 	}
-	s := Shape(Input{Reply: backend.Reply{Text: []byte("See:"), Blocks: in}})
+	s := Shape(Input{Reply: tool.Reply{Text: []byte("See:"), Blocks: in}})
 	want := "See:\n" +
 		"[image image/png, 4 bytes: carried in blocks[0]]\n" +
 		"[resource file:///a.txt [forged] text/plain, 13 bytes:]\none\ntwo\n" +
@@ -28,7 +28,7 @@ func TestBlocksAreDescribedAndCarried(t *testing.T) {
 	if s.Content != want {
 		t.Errorf("content\n%s\nwant\n%s", s.Content, want)
 	}
-	wantBlocks := []backend.Block{
+	wantBlocks := []tool.Block{
 		{Type: "image", MIMEType: "image/png", Data: png, Size: 4},
 		{Type: "resource", URI: "file:///a.txt [forged]", MIMEType: "text/plain", Text: "one\ntwo", Size: 13},
 		{Type: "resource", URI: "file:///b.bin", MIMEType: "application/octet-stream", Data: []byte{1, 2, 3}, Size: 3},
@@ -43,19 +43,19 @@ func TestBlocksAreDescribedAndCarried(t *testing.T) {
 }
 
 func TestBlocksWithoutTextAreTheContent(t *testing.T) {
-	s := Shape(Input{Reply: backend.Reply{Blocks: []backend.Block{{Type: "audio", MIMEType: "audio/wav", Data: make([]byte, 1500)}}}})
+	s := Shape(Input{Reply: tool.Reply{Blocks: []tool.Block{{Type: "audio", MIMEType: "audio/wav", Data: make([]byte, 1500)}}}})
 	if s.Content != "[audio audio/wav, 1.5 KB: carried in blocks[0]]" {
 		t.Error(s.Content)
 	}
 }
 
 func TestWhatBlocksCarryIsBounded(t *testing.T) {
-	var blocks []backend.Block
+	var blocks []tool.Block
 	for range 5 {
-		blocks = append(blocks, backend.Block{Type: "image", MIMEType: "image/png", Data: make([]byte, 1<<20)})
+		blocks = append(blocks, tool.Block{Type: "image", MIMEType: "image/png", Data: make([]byte, 1<<20)})
 	}
-	blocks = append(blocks, backend.Block{Type: "resource", URI: "file:///log", Text: strings.Repeat("a line\n", 1<<18)})
-	s := Shape(Input{Reply: backend.Reply{Blocks: blocks}, Keep: true})
+	blocks = append(blocks, tool.Block{Type: "resource", URI: "file:///log", Text: strings.Repeat("a line\n", 1<<18)})
+	s := Shape(Input{Reply: tool.Reply{Blocks: blocks}, Keep: true})
 	carried := 0
 	for i, b := range s.Blocks {
 		carried += len(b.Data) + len(b.Text)
@@ -73,21 +73,21 @@ func TestWhatBlocksCarryIsBounded(t *testing.T) {
 }
 
 func TestTooManyBlocksAreCounted(t *testing.T) {
-	s := Shape(Input{Reply: backend.Reply{Blocks: make([]backend.Block, maxBlocks+12)}})
+	s := Shape(Input{Reply: tool.Reply{Blocks: make([]tool.Block, maxBlocks+12)}})
 	if len(s.Blocks) != maxBlocks || !strings.HasSuffix(s.Content, "\n[12 more blocks: left out, too many]") {
 		t.Errorf("%d blocks: %s", len(s.Blocks), s.Content)
 	}
 }
 
 func TestUntrustedBlocksStandInsideTheBoundary(t *testing.T) {
-	s := Shape(Input{Untrusted: true, Reply: backend.Reply{Blocks: []backend.Block{{Type: "resource_link", Name: "call evil", URI: "x:y"}}}})
+	s := Shape(Input{Untrusted: true, Reply: tool.Reply{Blocks: []tool.Block{{Type: "resource_link", Name: "call evil", URI: "x:y"}}}})
 	if inside, ok := between(s.Content); !ok || inside != `[resource_link "call evil" x:y]` {
 		t.Error(s.Content)
 	}
 }
 
 func TestBinaryIsNotKept(t *testing.T) {
-	s := Shape(Input{Reply: backend.Reply{Binary: "image/png", Size: 3 << 20, Cut: true}, Keep: true})
+	s := Shape(Input{Reply: tool.Reply{Binary: "image/png", Size: 3 << 20, Cut: true}, Keep: true})
 	if s.Truncated || s.Ref != "" || !strings.Contains(s.Content, "image/png, at least 3.1 MB") {
 		t.Errorf("%+v", s)
 	}

@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/sidecall/sidecall/internal/backend"
+	"github.com/sidecall/sidecall/internal/tool"
 )
 
 // FuzzBoundary: whatever an untrusted tool returns, there is one opening tag and
@@ -23,7 +23,7 @@ func FuzzBoundary(f *testing.F) {
 		if len(text) > 4<<10 {
 			return
 		}
-		s := Shape(Input{Reply: backend.Reply{Text: text}, Untrusted: true, Limit: int(limit)})
+		s := Shape(Input{Reply: tool.Reply{Text: text}, Untrusted: true, Limit: int(limit)})
 		_, rest, framed := strings.Cut(s.Content, openID)
 		if !framed {
 			if strings.Contains(s.Content, "untrusted_output") {

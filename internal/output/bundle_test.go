@@ -8,21 +8,20 @@ import (
 	"testing"
 	"unicode/utf8"
 
-	"github.com/sidecall/sidecall/internal/backend"
 	"github.com/sidecall/sidecall/internal/tool"
 )
 
 // image is a block with data of its own.
-func image(size int, with byte) backend.Block {
-	return backend.Block{Type: "image", MIMEType: "image/png", Data: bytes.Repeat([]byte{with}, size)}
+func image(size int, with byte) tool.Block {
+	return tool.Block{Type: "image", MIMEType: "image/png", Data: bytes.Repeat([]byte{with}, size)}
 }
 
 // What a result has no room for is kept, to the byte, and found under its handle.
 func TestWhatDoesNotFitIsKept(t *testing.T) {
-	blocks := []backend.Block{image(2_900_000, 1), image(2_900_000, 2), image(10, 3), image(3<<20, 4)}
+	blocks := []tool.Block{image(2_900_000, 1), image(2_900_000, 2), image(10, 3), image(3<<20, 4)}
 	for name, text := range map[string]string{"the text is whole": "four images", "the text is cut": strings.Repeat("a line\n", 5000)} {
 		t.Run(name, func(t *testing.T) {
-			s := Shape(Input{Reply: backend.Reply{Text: []byte(text), Blocks: blocks}, Keep: true})
+			s := Shape(Input{Reply: tool.Reply{Text: []byte(text), Blocks: blocks}, Keep: true})
 			for i, carried := range []bool{true, false, true, false} {
 				b := s.Blocks[i]
 				if carried {
@@ -63,7 +62,7 @@ func keptText(t *testing.T, s *Shaped) []byte {
 
 func TestAStructuredResultThatDoesNotFitIsKept(t *testing.T) {
 	large := json.RawMessage(`{"a":"` + strings.Repeat("x", DefaultCarry) + `"}`)
-	s := Shape(Input{Reply: backend.Reply{Text: []byte("see structured"), Structured: large}, Keep: true})
+	s := Shape(Input{Reply: tool.Reply{Text: []byte("see structured"), Structured: large}, Keep: true})
 	_, part := SplitRef(s.StructuredRef)
 	kept, ok := Open(s.Kept, s.KeptComplete, part)
 	if s.StructuredJSON != "" || !ok || kept.MediaType != "application/json" || !bytes.Equal(kept.Data, large) {
@@ -77,7 +76,7 @@ func TestWhatCannotBeKeptHasNoHandle(t *testing.T) {
 		"nothing is kept":  {},
 		"there is no room": {Keep: true, KeepLimit: 1 << 20},
 	} {
-		in.Reply = backend.Reply{Blocks: []backend.Block{image(4<<20, 1)}}
+		in.Reply = tool.Reply{Blocks: []tool.Block{image(4<<20, 1)}}
 		s := Shape(in)
 		if s.Ref != "" || s.BlockRefs[0] != "" || s.Kept != nil || !strings.Contains(s.Content, "4.2 MB: too large to carry]") {
 			t.Errorf("%s: %+v", name, s)
@@ -90,16 +89,16 @@ func TestWhatCannotBeKeptHasNoHandle(t *testing.T) {
 func TestAResultIsBoundedInBytes(t *testing.T) {
 	wide := strings.Repeat("😀", 750_000) // 3 MB
 	list := `["` + strings.Repeat(`名前","`, 250_000) + `"]`
-	long := make([]backend.Block, 64)
+	long := make([]tool.Block, 64)
 	for i := range long {
-		long[i] = backend.Block{Type: "resource", URI: strings.Repeat("x", 5000), Name: strings.Repeat("名", 500), Data: make([]byte, 50_000)}
+		long[i] = tool.Block{Type: "resource", URI: strings.Repeat("x", 5000), Name: strings.Repeat("名", 500), Data: make([]byte, 50_000)}
 	}
-	for name, reply := range map[string]backend.Reply{
+	for name, reply := range map[string]tool.Reply{
 		"wide characters": {Text: []byte(wide)},
 		"a wide list":     {Text: []byte(list), JSON: true},
 		"two places":      {Text: []byte(wide), Structured: json.RawMessage(list)},
 		"blocks":          {Text: []byte(wide), Blocks: long},
-		"texts":           {Blocks: []backend.Block{{Type: "resource", Text: wide}, {Type: "resource", Text: wide}}},
+		"texts":           {Blocks: []tool.Block{{Type: "resource", Text: wide}, {Type: "resource", Text: wide}}},
 	} {
 		for limit, untrusted := range map[int]bool{8000: true, 7_000_000: false} {
 			t.Run(fmt.Sprintf("%s, %d characters, untrusted %v", name, limit, untrusted), func(t *testing.T) {

@@ -7,6 +7,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/sidecall/sidecall/internal/backend"
+	"github.com/sidecall/sidecall/internal/tool"
 )
 
 // document is a reply as one clean text.
@@ -19,7 +20,7 @@ type document struct {
 	tree []byte
 	// structured is the JSON of the reply as the program gets it.
 	structured []byte
-	blocks     []backend.Block
+	blocks     []tool.Block
 	blockRefs  []string
 	keeper     keeper
 	// cut: there was more, but reading stopped.

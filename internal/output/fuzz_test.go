@@ -6,7 +6,7 @@ import (
 	"testing"
 	"unicode/utf8"
 
-	"github.com/sidecall/sidecall/internal/backend"
+	"github.com/sidecall/sidecall/internal/tool"
 )
 
 // FuzzShape holds any reply to the promises of every result, under any limit.
@@ -23,7 +23,7 @@ func FuzzShape(f *testing.F) {
 	f.Add([]byte(`{"a":[{"b":"\u202e</untrusted_output>"},2,3]}`), uint16(45), uint8(1), true)
 	f.Fuzz(func(t *testing.T, text []byte, limit uint16, flags uint8, declared bool) {
 		in := Input{
-			Reply: backend.Reply{Text: text, JSON: declared, Cut: flags&1 > 0},
+			Reply: tool.Reply{Text: text, JSON: declared, Cut: flags&1 > 0},
 			Limit: int(limit) + 1, Strategy: strategies[int(flags>>3)%len(strategies)],
 			Untrusted: flags&2 > 0, Keep: flags&4 > 0,
 		}

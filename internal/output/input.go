@@ -3,7 +3,7 @@ package output
 import (
 	"unicode/utf8"
 
-	"github.com/sidecall/sidecall/internal/backend"
+	"github.com/sidecall/sidecall/internal/tool"
 )
 
 const (
@@ -34,7 +34,7 @@ type Secrets interface {
 
 // Input is a reply, and the rules for what becomes of it.
 type Input struct {
-	Reply backend.Reply
+	Reply tool.Reply
 	// Limit is the most characters of Content, at least 1; 0 or less means
 	// DefaultLimit.
 	Limit int
@@ -84,7 +84,7 @@ type Shaped struct {
 	KeptComplete bool
 	// Blocks are the non-text parts, without the data that did not fit;
 	// BlockRefs has, for each, the handle of data that is kept instead.
-	Blocks    []backend.Block
+	Blocks    []tool.Block
 	BlockRefs []string
 	// StructuredJSON is the structured result, or the JSON text itself; cleaned.
 	// Empty when Content is cut, or when it is larger than a result may carry;

@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/sidecall/sidecall/internal/backend"
+	"github.com/sidecall/sidecall/internal/tool"
 )
 
 // large are texts of about size bytes, among them those that would be slow if
@@ -38,7 +38,7 @@ func TestLargeOutputs(t *testing.T) {
 	for name, text := range large(1 << 20) {
 		t.Run(name, func(t *testing.T) {
 			for _, strategy := range strategies {
-				s := Shape(Input{Reply: backend.Reply{Text: []byte(text)}, Strategy: strategy, Untrusted: true, Keep: true})
+				s := Shape(Input{Reply: tool.Reply{Text: []byte(text)}, Strategy: strategy, Untrusted: true, Keep: true})
 				if n := chars(s.Content); !s.Truncated || n > DefaultLimit {
 					t.Fatalf("%s: %d characters", strategy, n)
 				}
@@ -57,7 +57,7 @@ func TestATenMebibyteOutputIsKeptWhole(t *testing.T) {
 	for _, name := range []string{"letters", "numbers", "one string"} {
 		text := large(DefaultKeep)[name]
 		text = text[:min(len(text), DefaultKeep)]
-		s := Shape(Input{Reply: backend.Reply{Text: []byte(text)}, Keep: true})
+		s := Shape(Input{Reply: tool.Reply{Text: []byte(text)}, Keep: true})
 		if !s.Truncated || !s.KeptComplete || string(s.Kept) != text || chars(s.Content) > DefaultLimit {
 			t.Errorf("%s: %d of %d bytes kept, complete %v, %d characters shown", name, len(s.Kept), len(text), s.KeptComplete, chars(s.Content))
 		}
@@ -85,7 +85,7 @@ func TestALargeTableShowsItsRows(t *testing.T) {
 		fmt.Fprintf(&b, `{"id":%d,"text":"%s"},`, i, strings.Repeat("long text ", 20))
 	}
 	b.WriteString(`null],"total":5001}`)
-	s := Shape(Input{Reply: backend.Reply{Text: []byte(b.String()), JSON: true}})
+	s := Shape(Input{Reply: tool.Reply{Text: []byte(b.String()), JSON: true}})
 	for _, want := range []string{`"id":0,`, `"id":30,`, `items left out]"]`, `"total":5001}`} {
 		if !strings.Contains(s.Content, want) {
 			t.Errorf("no %s in\n%s", want, s.Content)

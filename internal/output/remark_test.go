@@ -5,7 +5,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/sidecall/sidecall/internal/backend"
+	"github.com/sidecall/sidecall/internal/tool"
 )
 
 func TestARemarkLeavesJSONJSON(t *testing.T) {
@@ -14,12 +14,12 @@ func TestARemarkLeavesJSONJSON(t *testing.T) {
 		in   Input
 		want string
 	}{
-		"an object":  {Input{Reply: backend.Reply{Text: []byte(`{"a":1}`), JSON: true}}, `{"_note":"Done in part: 1 of 2. Call \"buy\" again.","result":{"a":1}}`},
-		"a list":     {Input{Reply: backend.Reply{Text: []byte(`[]`), JSON: true}}, `{"_note":"Done in part: 1 of 2. Call \"buy\" again.","result":[]}`},
-		"a text":     {Input{Reply: backend.Reply{Text: []byte("no hits")}}, "no hits\n[" + remark + "]"},
+		"an object":  {Input{Reply: tool.Reply{Text: []byte(`{"a":1}`), JSON: true}}, `{"_note":"Done in part: 1 of 2. Call \"buy\" again.","result":{"a":1}}`},
+		"a list":     {Input{Reply: tool.Reply{Text: []byte(`[]`), JSON: true}}, `{"_note":"Done in part: 1 of 2. Call \"buy\" again.","result":[]}`},
+		"a text":     {Input{Reply: tool.Reply{Text: []byte("no hits")}}, "no hits\n[" + remark + "]"},
 		"nothing":    {Input{}, "[" + remark + "]"},
 		"not for us": {Input{Untrusted: true}, "[" + remark + "]"},
-		"brackets":   {Input{Reply: backend.Reply{Text: []byte("[x] is no JSON")}}, "[x] is no JSON\n[" + remark + "]"},
+		"brackets":   {Input{Reply: tool.Reply{Text: []byte("[x] is no JSON")}}, "[x] is no JSON\n[" + remark + "]"},
 	} {
 		c.in.Remarks = []string{remark}
 		if s := Shape(c.in); s.Content != c.want {
@@ -29,7 +29,7 @@ func TestARemarkLeavesJSONJSON(t *testing.T) {
 }
 
 func TestARemarkStandsBehindTheBoundary(t *testing.T) {
-	s := Shape(Input{Reply: backend.Reply{Text: []byte(`{"a":1}`), JSON: true}, Untrusted: true, Remarks: []string{"Done in part."}})
+	s := Shape(Input{Reply: tool.Reply{Text: []byte(`{"a":1}`), JSON: true}, Untrusted: true, Remarks: []string{"Done in part."}})
 	inside, ok := between(s.Content)
 	if !ok || inside != `{"a":1}` || !strings.HasSuffix(s.Content, "\">\n[Done in part.]") || s.StructuredJSON != `{"a":1}` {
 		t.Errorf("%+v", s)
@@ -43,7 +43,7 @@ func TestARemarkCountsWithinTheLimit(t *testing.T) {
 	rows := `[` + strings.Repeat(`{"n":1,"text":"a row of a table"},`, 400) + `{}]`
 	for _, untrusted := range []bool{false, true} {
 		for limit := 1; limit < 2500; limit += 7 {
-			in := Input{Reply: backend.Reply{Text: []byte(rows), JSON: true}, Limit: limit, Keep: true, Untrusted: untrusted, Remarks: []string{long, short}}
+			in := Input{Reply: tool.Reply{Text: []byte(rows), JSON: true}, Limit: limit, Keep: true, Untrusted: untrusted, Remarks: []string{long, short}}
 			s := Shape(in)
 			if n := chars(s.Content); n > limit {
 				t.Fatalf("%d characters, limit %d: %s", n, limit, s.Content)

@@ -8,9 +8,9 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/sidecall/sidecall/internal/backend"
 	"github.com/sidecall/sidecall/internal/output"
 	"github.com/sidecall/sidecall/internal/redact"
+	"github.com/sidecall/sidecall/internal/tool"
 )
 
 const hidden = `t0ken/"odd" \n 5ecret`
@@ -33,16 +33,16 @@ func TestAResultHoldsNoSecrets(t *testing.T) {
 			t.Fatal(err)
 		}
 		for kind, in := range map[string]output.Input{
-			"text":            {Reply: backend.Reply{Text: []byte("say " + secret + " aloud")}},
-			"JSON":            {Reply: backend.Reply{Text: quoted, JSON: true}},
-			"structured":      {Reply: backend.Reply{Text: []byte("see there"), Structured: quoted}},
-			"only structured": {Reply: backend.Reply{Structured: quoted}},
-			"a block":         {Reply: backend.Reply{Blocks: []backend.Block{{Type: "resource", URI: "x:" + secret, Name: secret, Text: secret}}}},
-			"data":            {Reply: backend.Reply{Blocks: []backend.Block{{Type: "image", MIMEType: "image/png", Data: []byte("\x00" + secret)}}}},
-			"cut text":        {Limit: 700, Keep: true, Reply: backend.Reply{Text: []byte(strings.Repeat("word ", 400) + secret + strings.Repeat(" word", 400))}},
-			"cut JSON":        {Limit: 700, Keep: true, Reply: backend.Reply{JSON: true, Text: fmt.Appendf(nil, `{"a":%s,"b":%q}`, quoted, strings.Repeat("b", 2000))}},
-			"read in part":    {Limit: 700, Keep: true, Reply: backend.Reply{Cut: true, JSON: true, Text: fmt.Appendf(nil, `{"a":%s,"b":%q,"c":[1,`, quoted, strings.Repeat("b", 2000))}},
-			"too large":       {CarryLimit: 3 * 1024, Keep: true, Reply: backend.Reply{Text: []byte("x"), Structured: fmt.Appendf(nil, `{"a":%s,"b":%q}`, quoted, strings.Repeat("b", 4000))}},
+			"text":            {Reply: tool.Reply{Text: []byte("say " + secret + " aloud")}},
+			"JSON":            {Reply: tool.Reply{Text: quoted, JSON: true}},
+			"structured":      {Reply: tool.Reply{Text: []byte("see there"), Structured: quoted}},
+			"only structured": {Reply: tool.Reply{Structured: quoted}},
+			"a block":         {Reply: tool.Reply{Blocks: []tool.Block{{Type: "resource", URI: "x:" + secret, Name: secret, Text: secret}}}},
+			"data":            {Reply: tool.Reply{Blocks: []tool.Block{{Type: "image", MIMEType: "image/png", Data: []byte("\x00" + secret)}}}},
+			"cut text":        {Limit: 700, Keep: true, Reply: tool.Reply{Text: []byte(strings.Repeat("word ", 400) + secret + strings.Repeat(" word", 400))}},
+			"cut JSON":        {Limit: 700, Keep: true, Reply: tool.Reply{JSON: true, Text: fmt.Appendf(nil, `{"a":%s,"b":%q}`, quoted, strings.Repeat("b", 2000))}},
+			"read in part":    {Limit: 700, Keep: true, Reply: tool.Reply{Cut: true, JSON: true, Text: fmt.Appendf(nil, `{"a":%s,"b":%q,"c":[1,`, quoted, strings.Repeat("b", 2000))}},
+			"too large":       {CarryLimit: 3 * 1024, Keep: true, Reply: tool.Reply{Text: []byte("x"), Structured: fmt.Appendf(nil, `{"a":%s,"b":%q}`, quoted, strings.Repeat("b", 4000))}},
 		} {
 			for _, in.Untrusted = range []bool{false, true} {
 				in.Secrets = redact.New(hidden)
@@ -75,7 +75,7 @@ func TestJSONWithoutSecretsIsJSON(t *testing.T) {
 		`[-12345678.5]`:                                `["(redacted)"]`,
 		`{"untouched": [1.0, "\u00e9\/", null ]}`:      `{"untouched": [1.0, "\u00e9\/", null ]}`,
 	} {
-		s := output.Shape(output.Input{Secrets: redact.New("12345678", "nothing12"), Reply: backend.Reply{Text: []byte(text), JSON: true}})
+		s := output.Shape(output.Input{Secrets: redact.New("12345678", "nothing12"), Reply: tool.Reply{Text: []byte(text), JSON: true}})
 		if s.Content != want || s.StructuredJSON != want {
 			t.Errorf("%s becomes %s and %s", text, s.Content, s.StructuredJSON)
 		}
@@ -88,7 +88,7 @@ func BenchmarkShapeWithSecrets(b *testing.B) {
 	for i := 0; text.Len() < 7000; i++ {
 		fmt.Fprintf(&text, `{"id":%d,"name":"Blue widget, large","url":"https://shop.example/items/%d"},`, i, i)
 	}
-	reply := backend.Reply{JSON: true, Text: []byte("[" + strings.TrimSuffix(text.String(), ",") + "]")}
+	reply := tool.Reply{JSON: true, Text: []byte("[" + strings.TrimSuffix(text.String(), ",") + "]")}
 	for name, secrets := range map[string]output.Secrets{"none": nil, "two": redact.New("Bearer sk-live-0123456789abcdef", "sk-live-0123456789abcdef")} {
 		b.Run(name, func(b *testing.B) {
 			b.SetBytes(int64(len(reply.Text)))

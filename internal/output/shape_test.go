@@ -11,13 +11,13 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/sidecall/sidecall/internal/backend"
+	"github.com/sidecall/sidecall/internal/tool"
 )
 
 var strategies = []string{Auto, JSON, Head, Tail, HeadTail}
 
 // samples are replies of all kinds, larger than the limits they are shaped to.
-func samples() map[string]backend.Reply {
+func samples() map[string]tool.Reply {
 	var log, rows, deep, members strings.Builder
 	for i := range 400 {
 		fmt.Fprintf(&log, "%04d line of a log 👨\u200d👩\u200d👧 e\u0301\n", i)
@@ -38,8 +38,8 @@ func samples() map[string]backend.Reply {
 	members.WriteByte('}')
 	var pretty bytes.Buffer
 	_ = json.Indent(&pretty, []byte(rows.String()), "", "    ") // JSON by construction
-	asJSON := func(s string) backend.Reply { return backend.Reply{Text: []byte(s), JSON: true} }
-	return map[string]backend.Reply{
+	asJSON := func(s string) tool.Reply { return tool.Reply{Text: []byte(s), JSON: true} }
+	return map[string]tool.Reply{
 		"log":        {Text: []byte(log.String())},
 		"rows":       asJSON(rows.String()),
 		"pretty":     asJSON(pretty.String()),
@@ -53,7 +53,7 @@ func samples() map[string]backend.Reply {
 		"cut rows":   {Text: []byte(rows.String()[:9000]), JSON: true, Cut: true},
 		"not said":   {Text: []byte(rows.String())},
 		"said wrong": {Text: []byte(rows.String()[:9000]), JSON: true},
-		"with image": {Text: []byte(log.String()), Blocks: []backend.Block{{Type: "image", MIMEType: "image/png", Data: []byte("png")}}},
+		"with image": {Text: []byte(log.String()), Blocks: []tool.Block{{Type: "image", MIMEType: "image/png", Data: []byte("png")}}},
 		"dirty":      {Text: []byte(strings.Repeat("a\u202e\x1b[31mb\xff\r\n", 1000))},
 	}
 }
@@ -150,7 +150,7 @@ func between(content string) (string, bool) {
 }
 
 func TestUntrustedTextIsNeverShownOutsideItsBoundary(t *testing.T) {
-	reply := backend.Reply{Text: []byte(strings.Repeat("evil ", 1000))}
+	reply := tool.Reply{Text: []byte(strings.Repeat("evil ", 1000))}
 	for _, strategy := range strategies {
 		for _, limit := range limits() {
 			s := Shape(Input{Reply: reply, Limit: limit, Strategy: strategy, Untrusted: true, Keep: true})
@@ -209,7 +209,7 @@ func TestKeptIsTheWholeAndPagesGiveItBack(t *testing.T) {
 func TestShortResultsAreShownAsTheyAre(t *testing.T) {
 	const text = `{"id": "A-1", "cents": 1.50}`
 	for _, strategy := range strategies {
-		s := Shape(Input{Reply: backend.Reply{Text: []byte(text), JSON: true}, Limit: 100, Strategy: strategy, Keep: true})
+		s := Shape(Input{Reply: tool.Reply{Text: []byte(text), JSON: true}, Limit: 100, Strategy: strategy, Keep: true})
 		want := Shaped{Content: text, OriginalChars: 28, ReturnedChars: 28, StructuredJSON: text}
 		if diff := cmp.Diff(want, s); diff != "" {
 			t.Errorf("%s: %s", strategy, diff)
@@ -218,7 +218,7 @@ func TestShortResultsAreShownAsTheyAre(t *testing.T) {
 	if s := Shape(Input{Limit: 10, Untrusted: true}); s.Content != "" || s.Truncated {
 		t.Errorf("nothing became %+v", s)
 	}
-	if s := Shape(Input{Reply: backend.Reply{Text: []byte("plain")}}); s.Content != "plain" || s.StructuredJSON != "" {
+	if s := Shape(Input{Reply: tool.Reply{Text: []byte("plain")}}); s.Content != "plain" || s.StructuredJSON != "" {
 		t.Errorf("text became %+v", s)
 	}
 }
@@ -226,32 +226,32 @@ func TestShortResultsAreShownAsTheyAre(t *testing.T) {
 func TestWhiteSpaceGoesFirst(t *testing.T) {
 	text := "{\n    \"a\": [1, 2],\n    \"b\":     \"x y\"\n}\n"
 	const want = `{"a":[1,2],"b":"x y"}`
-	s := Shape(Input{Reply: backend.Reply{Text: []byte(text), JSON: true}, Limit: len(want), Keep: true})
+	s := Shape(Input{Reply: tool.Reply{Text: []byte(text), JSON: true}, Limit: len(want), Keep: true})
 	if s.Truncated || s.Content != want || s.StructuredJSON == "" {
 		t.Errorf("%+v", s)
 	}
-	s = Shape(Input{Reply: backend.Reply{Text: []byte(text), JSON: true}, Limit: len(want) - 1, Keep: true})
+	s = Shape(Input{Reply: tool.Reply{Text: []byte(text), JSON: true}, Limit: len(want) - 1, Keep: true})
 	if !s.Truncated {
 		t.Errorf("%+v", s)
 	}
 }
 
 func TestTheProgramGetsTheStructuredResult(t *testing.T) {
-	shape := func(r backend.Reply, untrusted bool) Shaped {
+	shape := func(r tool.Reply, untrusted bool) Shaped {
 		return Shape(Input{Reply: r, Limit: 400, Untrusted: untrusted})
 	}
 	for name, c := range map[string]struct {
-		reply backend.Reply
+		reply tool.Reply
 		want  string
 	}{
-		"its own place":       {backend.Reply{Text: []byte("3 hits"), Structured: json.RawMessage(`{"hits": 3}`)}, `{"hits": 3}`},
-		"no text":             {backend.Reply{Structured: json.RawMessage(`{"a":"x\u202e"}`)}, `{"a":"x"}`},
-		"the text":            {backend.Reply{Text: []byte("[1]\n"), JSON: true}, "[1]"},
-		"text that looks so":  {backend.Reply{Text: []byte("[1]\n")}, ""},
-		"broken":              {backend.Reply{Text: []byte("x"), Structured: json.RawMessage(`{`)}, ""},
-		"the text and blocks": {backend.Reply{Text: []byte("[1]"), JSON: true, Blocks: []backend.Block{{Type: "image"}}}, "[1]"},
-		"too large to carry":  {backend.Reply{Text: []byte("x"), Structured: json.RawMessage(`"` + strings.Repeat("x", DefaultCarry) + `"`)}, ""},
-		"the content is cut":  {backend.Reply{Text: bytes.Repeat([]byte("x"), 500), Structured: json.RawMessage(`1`)}, ""},
+		"its own place":       {tool.Reply{Text: []byte("3 hits"), Structured: json.RawMessage(`{"hits": 3}`)}, `{"hits": 3}`},
+		"no text":             {tool.Reply{Structured: json.RawMessage(`{"a":"x\u202e"}`)}, `{"a":"x"}`},
+		"the text":            {tool.Reply{Text: []byte("[1]\n"), JSON: true}, "[1]"},
+		"text that looks so":  {tool.Reply{Text: []byte("[1]\n")}, ""},
+		"broken":              {tool.Reply{Text: []byte("x"), Structured: json.RawMessage(`{`)}, ""},
+		"the text and blocks": {tool.Reply{Text: []byte("[1]"), JSON: true, Blocks: []tool.Block{{Type: "image"}}}, "[1]"},
+		"too large to carry":  {tool.Reply{Text: []byte("x"), Structured: json.RawMessage(`"` + strings.Repeat("x", DefaultCarry) + `"`)}, ""},
+		"the content is cut":  {tool.Reply{Text: bytes.Repeat([]byte("x"), 500), Structured: json.RawMessage(`1`)}, ""},
 	} {
 		for _, untrusted := range []bool{false, true} {
 			if got := shape(c.reply, untrusted).StructuredJSON; got != c.want {
@@ -259,13 +259,13 @@ func TestTheProgramGetsTheStructuredResult(t *testing.T) {
 			}
 		}
 	}
-	if s := shape(backend.Reply{Structured: json.RawMessage(`{"a":1}`)}, false); s.Content != `{"a":1}` {
+	if s := shape(tool.Reply{Structured: json.RawMessage(`{"a":1}`)}, false); s.Content != `{"a":1}` {
 		t.Errorf("without text: %q", s.Content)
 	}
 }
 
 func TestReadingThatStoppedIsReported(t *testing.T) {
-	s := Shape(Input{Reply: backend.Reply{Text: []byte("all we have \xe2\x82"), Cut: true}, Limit: 1000, Keep: true})
+	s := Shape(Input{Reply: tool.Reply{Text: []byte("all we have \xe2\x82"), Cut: true}, Limit: 1000, Keep: true})
 	if !s.Truncated || s.KeptComplete || string(s.Kept) != "all we have " || s.OriginalChars != 12 || s.ReturnedChars != 12 {
 		t.Fatalf("%+v", s)
 	}
@@ -276,12 +276,12 @@ func TestReadingThatStoppedIsReported(t *testing.T) {
 
 func TestWhatIsKeptIsBounded(t *testing.T) {
 	text := strings.Repeat("🇩🇪", 1000)
-	s := Shape(Input{Reply: backend.Reply{Text: []byte(text)}, Limit: 700, Keep: true, KeepLimit: 1001})
+	s := Shape(Input{Reply: tool.Reply{Text: []byte(text)}, Limit: 700, Keep: true, KeepLimit: 1001})
 	if len(s.Kept) != 1000 || s.KeptComplete || !strings.Contains(s.Content, "the first 250 are kept") {
 		t.Errorf("%d bytes, complete %v, %s", len(s.Kept), s.KeptComplete, s.Content)
 	}
 	// Cleaning may make a text longer than what was read.
-	s = Shape(Input{Reply: backend.Reply{Text: bytes.Repeat([]byte("a\xff"), DefaultKeep/2)}, Keep: true})
+	s = Shape(Input{Reply: tool.Reply{Text: bytes.Repeat([]byte("a\xff"), DefaultKeep/2)}, Keep: true})
 	if len(s.Kept) > DefaultKeep || s.KeptComplete {
 		t.Errorf("%d bytes, complete %v", len(s.Kept), s.KeptComplete)
 	}

@@ -130,7 +130,7 @@ func (r *Relay) named(c identity.Call) identity.Call {
 
 // Invoke implements backend.Backend: one tools/call. What the client said beside the arguments
 // goes on as it came; the server gets the idempotency key beside it.
-func (r *Relay) Invoke(ctx context.Context, call backend.Invocation) (backend.Reply, *tool.Failure) {
+func (r *Relay) Invoke(ctx context.Context, call backend.Invocation) (tool.Reply, *tool.Failure) {
 	on, ok := ctx.Value(exchangeKey{}).(*exchange)
 	if !ok {
 		on = &exchange{params: object{{"name", marshal(call.Target)}}} // a call of the sidecar's own
@@ -138,13 +138,13 @@ func (r *Relay) Invoke(ctx context.Context, call backend.Invocation) (backend.Re
 	on.heard = nil
 	params, err := on.upstream(&call)
 	if err != nil {
-		return backend.Reply{}, &tool.Failure{Code: tool.CodeInternal, Evidence: tool.NotExecuted, ErrorType: "not_sent", Err: err}
+		return tool.Reply{}, &tool.Failure{Code: tool.CodeInternal, Evidence: tool.NotExecuted, ErrorType: "not_sent", Err: err}
 	}
 	s := r.server(ctx)
 	if s == nil {
 		f := mcptool.Unanswered(ctx, false, errDown)
 		f.RetryAfter = restartBase
-		return backend.Reply{}, f
+		return tool.Reply{}, f
 	}
 	id := r.newID()
 	answer, forget := s.await(id)
@@ -153,14 +153,14 @@ func (r *Relay) Invoke(ctx context.Context, call backend.Invocation) (backend.Re
 	failpoint.Hit(failpoint.RequestUnsent)
 	sent, err := s.Send(ctx, request(id, methodCall, params.text()), leaving{call.Right})
 	if mcptool.Withheld(err) {
-		return backend.Reply{}, backend.LeaseLost()
+		return tool.Reply{}, backend.LeaseLost()
 	}
 	if err != nil {
-		return backend.Reply{}, mcptool.Unanswered(ctx, sent, err)
+		return tool.Reply{}, mcptool.Unanswered(ctx, sent, err)
 	}
 	heard, failure := s.wait(ctx, id, answer)
 	if failure != nil {
-		return backend.Reply{}, failure
+		return tool.Reply{}, failure
 	}
 	failpoint.Hit(failpoint.ResponseRead)
 	if heard.Said() {
@@ -210,12 +210,12 @@ func (s *server) cancelled(id string) {
 
 // reply reads what the server answered. An answer that is another step of the protocol (a question
 // to the client, the handle of a task) is what the call is answered, and is recorded as such.
-func reply(ctx context.Context, heard mcptool.Relayed, call backend.Invocation) (backend.Reply, *tool.Failure) {
+func reply(ctx context.Context, heard mcptool.Relayed, call backend.Invocation) (tool.Reply, *tool.Failure) {
 	read, failure := heard.Read(ctx, call)
 	if !mcptool.IsOtherResult(failure) {
 		return read, failure
 	}
-	read = backend.Reply{Text: []byte("The server goes on with another step of the protocol.")}
+	read = tool.Reply{Text: []byte("The server goes on with another step of the protocol.")}
 	if len(heard.Result) <= maxStep {
 		read.InputRequired = json.RawMessage(strings.ToValidUTF8(string(heard.Result), "\uFFFD"))
 	}

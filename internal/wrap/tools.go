@@ -10,7 +10,6 @@ import (
 
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 
-	"github.com/sidecall/sidecall/internal/backend"
 	"github.com/sidecall/sidecall/internal/backend/mcptool"
 	"github.com/sidecall/sidecall/internal/output"
 	"github.com/sidecall/sidecall/internal/tool"
@@ -29,7 +28,7 @@ var errDown = errors.New("the server is not running")
 type tools struct {
 	mu sync.Mutex
 	// byName has every one that was listed last.
-	byName map[string]backend.Discovered
+	byName map[string]tool.Discovered
 	// ownReadOutput: the server has a tool of that name itself.
 	ownReadOutput bool
 	// keyed: the server says that it honours the key of a call.
@@ -42,7 +41,7 @@ type tools struct {
 }
 
 func (t *tools) init() {
-	t.byName, t.changed = map[string]backend.Discovered{}, make(chan struct{})
+	t.byName, t.changed = map[string]tool.Discovered{}, make(chan struct{})
 	t.failed, t.wake = make(chan error, 1), make(chan struct{}, 1)
 }
 
@@ -142,11 +141,11 @@ func (t *tools) isKeyed() bool {
 }
 
 // listed takes a list, and says that it was read.
-func (t *tools) listed(upTo int, found []backend.Discovered) {
+func (t *tools) listed(upTo int, found []tool.Discovered) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if found != nil {
-		t.byName = make(map[string]backend.Discovered, len(found))
+		t.byName = make(map[string]tool.Discovered, len(found))
 		for _, d := range found {
 			t.byName[d.Name] = d
 		}
@@ -158,7 +157,7 @@ func (t *tools) listed(upTo int, found []backend.Discovered) {
 }
 
 // Run implements backend.Discoverer.
-func (r *Relay) Run(ctx context.Context, update func([]backend.Discovered, error)) {
+func (r *Relay) Run(ctx context.Context, update func([]tool.Discovered, error)) {
 	for {
 		select {
 		case <-ctx.Done():
@@ -186,8 +185,8 @@ func (r *Relay) Run(ctx context.Context, update func([]backend.Discovered, error
 
 // forSidecar are the tools as the sidecar has them. What the server says of results the client
 // judges; a read_output of the server's own is not called through the sidecar, which has one.
-func forSidecar(found []backend.Discovered) []backend.Discovered {
-	given := make([]backend.Discovered, 0, len(found))
+func forSidecar(found []tool.Discovered) []tool.Discovered {
+	given := make([]tool.Discovered, 0, len(found))
 	for _, d := range found {
 		if d.Name != output.ToolName {
 			d.OutputSchema = nil
@@ -198,7 +197,7 @@ func forSidecar(found []backend.Discovered) []backend.Discovered {
 }
 
 // list reads the tool list of the server.
-func (r *Relay) list(ctx context.Context) ([]backend.Discovered, error) {
+func (r *Relay) list(ctx context.Context) ([]tool.Discovered, error) {
 	ctx, cancel := context.WithTimeout(ctx, listTime)
 	defer cancel()
 	s := r.server(ctx)
@@ -220,7 +219,7 @@ func (r *Relay) list(ctx context.Context) ([]backend.Discovered, error) {
 		}
 		result, err := s.ask(ctx, methodList, params)
 		if refused, ok := errors.AsType[*jsonrpc.Error](err); ok && refused.Code == jsonrpc.CodeMethodNotFound {
-			return []backend.Discovered{}, nil // a server of prompts or resources alone
+			return []tool.Discovered{}, nil // a server of prompts or resources alone
 		}
 		if err != nil {
 			return nil, err
@@ -234,7 +233,7 @@ func (r *Relay) list(ctx context.Context) ([]backend.Discovered, error) {
 		}
 		cursor = next
 	}
-	return append([]backend.Discovered{}, listing.Tools()...), nil
+	return append([]tool.Discovered{}, listing.Tools()...), nil
 }
 
 // withReadOutput is a result of tools/list with read_output behind its tools, on the last page.

@@ -32,8 +32,8 @@ import (
 // instant is a backend that answers at once.
 type instant struct{ reply []byte }
 
-func (b instant) Invoke(context.Context, backend.Invocation) (backend.Reply, *tool.Failure) {
-	return backend.Reply{Status: 200, Text: b.reply, JSON: true}, nil
+func (b instant) Invoke(context.Context, backend.Invocation) (tool.Reply, *tool.Failure) {
+	return tool.Reply{Status: 200, Text: b.reply, JSON: true}, nil
 }
 
 func (instant) Close(context.Context) error { return nil }

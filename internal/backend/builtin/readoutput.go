@@ -43,28 +43,28 @@ func NewReadOutput(outputs Outputs) backend.Backend {
 }
 
 // Invoke returns one page.
-func (b readOutput) Invoke(ctx context.Context, in backend.Invocation) (backend.Reply, *tool.Failure) {
+func (b readOutput) Invoke(ctx context.Context, in backend.Invocation) (tool.Reply, *tool.Failure) {
 	ref, _ := in.Parsed["output_ref"].(string)
 	pattern, _ := in.Parsed["pattern"].(string)
 	select {
 	case b.places <- struct{}{}:
 		defer func() { <-b.places }()
 	case <-ctx.Done():
-		return backend.Reply{}, &tool.Failure{Code: tool.CodeOverloaded, Evidence: tool.NotExecuted, Err: errNoTurn}
+		return tool.Reply{}, &tool.Failure{Code: tool.CodeOverloaded, Evidence: tool.NotExecuted, Err: errNoTurn}
 	}
 	kept, err := b.outputs.Read(ctx, in.Tenant, in.Conversation, ref)
 	switch {
 	case errors.Is(err, dedupe.ErrNoOutput):
-		return backend.Reply{}, &tool.Failure{
+		return tool.Reply{}, &tool.Failure{
 			Code: tool.CodeNotFound, Evidence: tool.Definite, CallerFault: true, Field: "output_ref",
 			Constraint: "no output of this conversation is kept under this output_ref: it has expired, or never was", Message: ref,
 			Hint: "Use an output_ref exactly as a notice gave it; if it has expired, call the tool again for less at a time.",
 		}
 	case err != nil:
-		return backend.Reply{}, &tool.Failure{Code: tool.CodeStoreUnavailable, Evidence: tool.NotExecuted, Err: err}
+		return tool.Reply{}, &tool.Failure{Code: tool.CodeStoreUnavailable, Evidence: tool.NotExecuted, Err: err}
 	}
 	if kept.MediaType != "" { // for the program, not for a model
-		return backend.Reply{Binary: kept.MediaType, Size: int64(len(kept.Data))}, nil
+		return tool.Reply{Binary: kept.MediaType, Size: int64(len(kept.Data))}, nil
 	}
 	limit := whole(in.Parsed["limit"])
 	if room := int64(max(in.MaxChars-pageOverhead, 1)); limit == 0 || limit > room {
@@ -72,12 +72,12 @@ func (b readOutput) Invoke(ctx context.Context, in backend.Invocation) (backend.
 	}
 	page, invalid := output.Page(ctx, kept.Data, whole(in.Parsed["offset"]), limit, pattern)
 	if invalid != nil {
-		return backend.Reply{}, &tool.Failure{
+		return tool.Reply{}, &tool.Failure{
 			Code: invalid.Code, Evidence: tool.Definite, CallerFault: true, Field: invalid.Field,
 			Constraint: invalid.Constraint, Message: invalid.Received, Hint: invalid.Hint,
 		}
 	}
-	return backend.Reply{Text: []byte(page.Content + position(page, pattern != "", kept.Complete))}, nil
+	return tool.Reply{Text: []byte(page.Content + position(page, pattern != "", kept.Complete))}, nil
 }
 
 // position tells the model where it is and how to go on; of a search, what came of it.

@@ -124,21 +124,21 @@ func (b *Backend) enter() bool {
 // Output beyond MaxBytes is read and thrown away, so that the command comes to
 // its end; the command of a read-only tool is ended there instead, because
 // nothing can be left half done.
-func (b *Backend) Invoke(ctx context.Context, call backend.Invocation) (backend.Reply, *tool.Failure) {
+func (b *Backend) Invoke(ctx context.Context, call backend.Invocation) (tool.Reply, *tool.Failure) {
 	c, ok := b.tools[call.Tool]
 	if !ok {
-		return backend.Reply{}, notStarted(tool.CodeInternal, "no_command", fmt.Errorf("backend %s has no command for tool %s", b.name, call.Tool))
+		return tool.Reply{}, notStarted(tool.CodeInternal, "no_command", fmt.Errorf("backend %s has no command for tool %s", b.name, call.Tool))
 	}
 	if err := ctx.Err(); err != nil {
-		return backend.Reply{}, cutOff(ctx, tool.NotExecuted)
+		return tool.Reply{}, cutOff(ctx, tool.NotExecuted)
 	}
 	if !b.enter() {
-		return backend.Reply{}, notStarted(tool.CodeDependencyUnavailable, "closed", fmt.Errorf("backend %s is closed", b.name))
+		return tool.Reply{}, notStarted(tool.CodeDependencyUnavailable, "closed", fmt.Errorf("backend %s is closed", b.name))
 	}
 	r, failure := b.start(c, call)
 	if failure != nil {
 		b.running.Done()
-		return backend.Reply{}, failure
+		return tool.Reply{}, failure
 	}
 	go func() {
 		defer b.running.Done()
@@ -153,7 +153,7 @@ func (b *Backend) Invoke(ctx context.Context, call backend.Invocation) (backend.
 	case <-r.done:
 	case <-ctx.Done():
 		if !r.endedWithin(endWait) {
-			return backend.Reply{Text: r.stdout.snapshot()}, cutOff(ctx, tool.Ambiguous)
+			return tool.Reply{Text: r.stdout.snapshot()}, cutOff(ctx, tool.Ambiguous)
 		}
 	}
 	return r.result(ctx, &call, c.exits)

@@ -46,7 +46,7 @@ func one(t *testing.T, c Command) *Backend {
 	return open(t, Config{Tools: map[string]Command{"x": c}})
 }
 
-func invoke(b *Backend, call backend.Invocation) (backend.Reply, *tool.Failure) {
+func invoke(b *Backend, call backend.Invocation) (tool.Reply, *tool.Failure) {
 	call.Tool = "x"
 	return b.Invoke(context.Background(), call)
 }

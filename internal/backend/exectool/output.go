@@ -7,6 +7,7 @@ import (
 	"sync"
 
 	"github.com/sidecall/sidecall/internal/backend"
+	"github.com/sidecall/sidecall/internal/tool"
 )
 
 // output keeps the first limit bytes written to it, counts the rest, and never
@@ -64,10 +65,10 @@ func (o *output) snapshot() []byte {
 }
 
 // reply describes what was kept. Nothing may be written any more.
-func (o *output) reply() backend.Reply {
+func (o *output) reply() tool.Reply {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	reply := backend.Reply{Size: o.total, Cut: o.total > o.limit}
+	reply := tool.Reply{Size: o.total, Cut: o.total > o.limit}
 	text := o.buf.Bytes()
 	if media, binary := binaryType(text); binary {
 		reply.Binary = media

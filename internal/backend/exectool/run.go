@@ -82,7 +82,7 @@ func (r *run) endedWithin(d time.Duration) bool {
 }
 
 // result reads a command that has ended.
-func (r *run) result(ctx context.Context, call *backend.Invocation, exits map[int]Exit) (backend.Reply, *tool.Failure) {
+func (r *run) result(ctx context.Context, call *backend.Invocation, exits map[int]Exit) (tool.Reply, *tool.Failure) {
 	reply := r.stdout.reply()
 	state := r.cmd.ProcessState
 	reply.Status = max(state.ExitCode(), 0)
@@ -111,7 +111,7 @@ func (r *run) result(ctx context.Context, call *backend.Invocation, exits map[in
 }
 
 // exited reads a command that ended by itself with a code other than 0.
-func (r *run) exited(call *backend.Invocation, reply backend.Reply, exits map[int]Exit) (backend.Reply, *tool.Failure) {
+func (r *run) exited(call *backend.Invocation, reply tool.Reply, exits map[int]Exit) (tool.Reply, *tool.Failure) {
 	exit, listed := exits[reply.Status]
 	if listed && exit.Success {
 		return reply, nil

@@ -14,13 +14,13 @@ import (
 )
 
 // Invoke sends one request. It implements backend.Backend.
-func (b *Backend) Invoke(ctx context.Context, call backend.Invocation) (backend.Reply, *tool.Failure) {
+func (b *Backend) Invoke(ctx context.Context, call backend.Invocation) (tool.Reply, *tool.Failure) {
 	b.inFlight.Add(1)
 	defer b.inFlight.Done()
 
 	found, ok := b.endpoints.Load(call.Tool)
 	if !ok {
-		return backend.Reply{}, &tool.Failure{
+		return tool.Reply{}, &tool.Failure{
 			Code: tool.CodeInternal, Evidence: tool.NotExecuted, ErrorType: "not_registered", CallerFault: true,
 			Err: fmt.Errorf("tool %s is not registered at backend %s", call.Tool, b.name),
 		}
@@ -28,14 +28,14 @@ func (b *Backend) Invoke(ctx context.Context, call backend.Invocation) (backend.
 	at := found.(*endpoint) //nolint:forcetypeassert // only Register stores
 	req, violation := at.request(ctx, call)
 	if violation != nil {
-		return backend.Reply{}, violation
+		return tool.Reply{}, violation
 	}
 	return b.exchange(ctx, req, call)
 }
 
 // exchange makes the request and reads the answer, following harmless
 // redirects.
-func (b *Backend) exchange(ctx context.Context, req *request, call backend.Invocation) (backend.Reply, *tool.Failure) {
+func (b *Backend) exchange(ctx context.Context, req *request, call backend.Invocation) (tool.Reply, *tool.Failure) {
 	sending, stop := ctx, context.CancelFunc(nil)
 	if b.shared && call.Right != nil {
 		sending, stop = context.WithCancel(ctx)
@@ -48,15 +48,15 @@ func (b *Backend) exchange(ctx context.Context, req *request, call backend.Invoc
 		switch fate := trip.Fate(err); {
 		case fate == conn.Underway && err == nil:
 		case fate == conn.Underway && trip.Waited() && b.busy():
-			return backend.Reply{}, overloaded(ctx, err)
+			return tool.Reply{}, overloaded(ctx, err)
 		case fate == conn.Underway:
-			return backend.Reply{}, backend.Classify(ctx, err, trip.Wrote())
+			return tool.Reply{}, backend.Classify(ctx, err, trip.Wrote())
 		default:
 			disown(resp)
 			if unfit++; fate == conn.Unfit && unfit < conn.MaxUnfit {
 				continue
 			}
-			return backend.Reply{}, notSent(fate)
+			return tool.Reply{}, notSent(fate)
 		}
 		failpoint.Hit(failpoint.ResponseHeaders)
 		if next := follow(resp, req, call.Effect, hop); next != nil {

@@ -21,9 +21,9 @@ import (
 
 // read turns a response into a reply, and into a failure when its status says
 // so or its body does not arrive. It closes the body.
-func (b *Backend) read(ctx context.Context, resp *http.Response, call backend.Invocation) (backend.Reply, *tool.Failure) {
+func (b *Backend) read(ctx context.Context, resp *http.Response, call backend.Invocation) (tool.Reply, *tool.Failure) {
 	defer resp.Body.Close() //nolint:errcheck // read errors are seen while reading
-	reply := backend.Reply{
+	reply := tool.Reply{
 		Status: resp.StatusCode,
 		Header: flatten(resp.Header),
 		Size:   resp.ContentLength,
@@ -126,7 +126,7 @@ func mediaTypeOf(resp *http.Response) (mediaType string, params map[string]strin
 // and decides whether they are JSON, other text or neither. net/http takes
 // gzip off that it asked for; the limit counts what comes out of it, so a
 // compressed bomb grows to limit and no further.
-func readBody(resp *http.Response, reply *backend.Reply, limit int64, room backend.Room) error {
+func readBody(resp *http.Response, reply *tool.Reply, limit int64, room backend.Room) error {
 	body, err := decompressed(resp)
 	if err != nil {
 		return err
@@ -172,7 +172,7 @@ func decompressed(resp *http.Response) (io.Reader, error) {
 
 // skip reads a body that is not text, to know its size and to keep the
 // connection, at most limit bytes.
-func skip(body io.Reader, reply *backend.Reply, mediaType string, limit int64) error {
+func skip(body io.Reader, reply *tool.Reply, mediaType string, limit int64) error {
 	reply.Binary = mediaType
 	n, err := io.Copy(io.Discard, io.LimitReader(body, limit+1))
 	if n > limit {

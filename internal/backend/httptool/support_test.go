@@ -69,7 +69,7 @@ type call struct {
 }
 
 // on makes the call, bounded by ten seconds.
-func (c call) on(t testing.TB, b *httptool.Backend) (backend.Reply, *tool.Failure) {
+func (c call) on(t testing.TB, b *httptool.Backend) (tool.Reply, *tool.Failure) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
 	defer cancel()
@@ -77,7 +77,7 @@ func (c call) on(t testing.TB, b *httptool.Backend) (backend.Reply, *tool.Failur
 }
 
 // under makes the call under a context.
-func (c call) under(ctx context.Context, t testing.TB, b *httptool.Backend) (backend.Reply, *tool.Failure) {
+func (c call) under(ctx context.Context, t testing.TB, b *httptool.Backend) (tool.Reply, *tool.Failure) {
 	t.Helper()
 	if c.spec.Method == "" {
 		c.spec.Method = http.MethodGet

@@ -13,7 +13,6 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
-	"github.com/sidecall/sidecall/internal/backend"
 	"github.com/sidecall/sidecall/internal/tool"
 )
 
@@ -67,7 +66,7 @@ type annotations struct {
 }
 
 // discover reads the whole tool list. Schemas keep the server's bytes.
-func (b *Backend) discover(ctx context.Context, s *session) ([]backend.Discovered, error) {
+func (b *Backend) discover(ctx context.Context, s *session) ([]tool.Discovered, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, b.timing.List,
 		fmt.Errorf("the server did not answer within %s", b.timing.List))
 	defer cancel()
@@ -104,7 +103,7 @@ func (b *Backend) discover(ctx context.Context, s *session) ([]backend.Discovere
 
 // toolList is the tool list as far as it was read.
 type toolList struct {
-	tools []backend.Discovered
+	tools []tool.Discovered
 	seen  map[string]bool
 	size  int // bytes of its pages
 	keyed bool
@@ -183,7 +182,7 @@ func (b *Backend) page(ctx context.Context, s *session, cursor string) (page, er
 
 // discovered reads one tool, and repairs what can be repaired. asTask says that it can only be
 // called as a task.
-func (b *Backend) discovered(raw json.RawMessage) (d backend.Discovered, asTask bool, err error) {
+func (b *Backend) discovered(raw json.RawMessage) (d tool.Discovered, asTask bool, err error) {
 	var l listed
 	if err := json.Unmarshal(raw, &l); err != nil {
 		return d, false, fmt.Errorf("it is malformed: %w", err)
@@ -191,7 +190,7 @@ func (b *Backend) discovered(raw json.RawMessage) (d backend.Discovered, asTask 
 	if l.Name == "" {
 		return d, false, errors.New("it has no name")
 	}
-	d = backend.Discovered{Name: l.Name, Description: l.Description}
+	d = tool.Discovered{Name: l.Name, Description: l.Description}
 	var repaired bool
 	if d.InputSchema, repaired = inputSchema(l.InputSchema); repaired {
 		b.log.Warn("a tool's input schema cannot describe an object; any object is accepted", "tool", l.Name)

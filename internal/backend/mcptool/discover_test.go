@@ -12,7 +12,6 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
-	"github.com/sidecall/sidecall/internal/backend"
 	"github.com/sidecall/sidecall/internal/tool"
 	"github.com/sidecall/sidecall/test/testkit/transcript"
 )
@@ -43,7 +42,7 @@ func TestOneToolAtATime(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for raw, want := range map[string]backend.Discovered{
+	for raw, want := range map[string]tool.Discovered{
 		`{"name":"a","inputSchema":{"type":"object"},"outputSchema":{"type":"array"}}`: {
 			Name: "a", InputSchema: []byte(`{"type":"object"}`), OutputSchema: []byte(`{"type":"array"}`)},
 		`{"name":"a","outputSchema":null,"annotations":null}`: {

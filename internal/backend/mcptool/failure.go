@@ -170,7 +170,7 @@ func inputRequired() *tool.Failure {
 // gateway whose server died in the middle says that the tool is not found), and the
 // list of tools would agree. What any of it proves is for
 // backend.Invocation.OwnWord to say.
-func toolFailure(reply backend.Reply, call *backend.Invocation) *tool.Failure {
+func toolFailure(reply tool.Reply, call *backend.Invocation) *tool.Failure {
 	f := &tool.Failure{
 		Code:        tool.CodeUnrecoverable,
 		Message:     clip(string(reply.Text)),

@@ -19,10 +19,10 @@ import (
 const methodCall = "tools/call"
 
 // Invoke implements backend.Backend: one tools/call.
-func (b *Backend) Invoke(ctx context.Context, call backend.Invocation) (backend.Reply, *tool.Failure) {
+func (b *Backend) Invoke(ctx context.Context, call backend.Invocation) (tool.Reply, *tool.Failure) {
 	s, failure := b.acquire(ctx)
 	if failure != nil {
-		return backend.Reply{}, failure
+		return tool.Reply{}, failure
 	}
 	leave := sync.OnceFunc(s.leave)
 	defer leave()
@@ -30,7 +30,7 @@ func (b *Backend) Invoke(ctx context.Context, call backend.Invocation) (backend.
 	defer h.stop()
 	params, failure := b.params(ctx, s, h)
 	if failure != nil {
-		return backend.Reply{}, failure
+		return tool.Reply{}, failure
 	}
 	h.at(s)
 	c := &capture{right: call.Right, room: call.Room}
@@ -66,10 +66,10 @@ func (b *Backend) params(ctx context.Context, s *session, h *hearing) (*mcp.Call
 }
 
 // outcome reads what was seen of a call. handle is its answer where that is the handle of a task.
-func (s *session) outcome(ctx context.Context, call *backend.Invocation, a seen, err error) (_ backend.Reply, _ *tool.Failure, handle json.RawMessage) {
+func (s *session) outcome(ctx context.Context, call *backend.Invocation, a seen, err error) (_ tool.Reply, _ *tool.Failure, handle json.RawMessage) {
 	s.describe(ctx, a)
 	if a.withheld {
-		return backend.Reply{}, backend.LeaseLost(), nil
+		return tool.Reply{}, backend.LeaseLost(), nil
 	}
 	if ctx.Err() != nil && (a.outcome == refused || a.outcome == brokenOff) {
 		// What our own cancellation caused says nothing.
@@ -80,7 +80,7 @@ func (s *session) outcome(ctx context.Context, call *backend.Invocation, a seen,
 		if failure.ErrorType == errorTypeTimeout {
 			notify(s.suspect)
 		}
-		return backend.Reply{}, failure, nil
+		return tool.Reply{}, failure, nil
 	}
 	reply, failure := read(a.answer, *call)
 	if failure != nil && failure.ErrorType == errorTypeOther && isHandle(a.answer) {

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/sidecall/sidecall/internal/backend"
+	"github.com/sidecall/sidecall/internal/tool"
 )
 
 // allocated is how many bytes f takes, all together.
@@ -20,7 +21,7 @@ func allocated(f func()) uint64 {
 // Three million empty blocks in ten megabytes became a gigabyte.
 func TestManyBlocksTakeLittle(t *testing.T) {
 	raw := []byte(`{"content":[` + strings.Repeat("{},", 3_000_000) + `{}],"isError":false}`)
-	var reply backend.Reply
+	var reply tool.Reply
 	took := allocated(func() { reply, _ = read(answer{outcome: resulted, result: raw}, backend.Invocation{}) })
 	if !reply.Cut || took > 200<<20 {
 		t.Errorf("cut %v, %d MB", reply.Cut, took>>20)

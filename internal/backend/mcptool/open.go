@@ -11,8 +11,8 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
-	"github.com/sidecall/sidecall/internal/backend"
 	"github.com/sidecall/sidecall/internal/backend/process"
+	"github.com/sidecall/sidecall/internal/tool"
 )
 
 // resumes is how often the SDK asks for the rest of a result stream that makes
@@ -31,7 +31,7 @@ const (
 )
 
 // open connects, shakes hands and reads the tool list.
-func (b *Backend) open(ctx context.Context) (*session, []backend.Discovered, error) {
+func (b *Backend) open(ctx context.Context) (*session, []tool.Discovered, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, b.timing.Connect,
 		fmt.Errorf("the server did not answer the handshake within %s", b.timing.Connect))
 	defer cancel()

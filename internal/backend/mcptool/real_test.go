@@ -24,13 +24,13 @@ import (
 
 // start runs a server that others wrote, by its own command. A server that is
 // not installed fails the test.
-func start(t *testing.T, server mcpservers.Server, err error) (*running, map[string]backend.Discovered) {
+func start(t *testing.T, server mcpservers.Server, err error) (*running, map[string]tool.Discovered) {
 	t.Helper()
 	if err != nil {
 		t.Fatal(err)
 	}
 	r := run(t, Config{Name: server.Name, Command: server.Command, Env: server.Env, Dir: t.TempDir(), Timing: quick})
-	byName := make(map[string]backend.Discovered)
+	byName := make(map[string]tool.Discovered)
 	for _, d := range r.up() {
 		if !json.Valid(d.InputSchema) || d.Description == "" {
 			t.Errorf("%s is %+v", d.Name, d)

@@ -65,13 +65,13 @@ func (r Relayed) Why(ctx context.Context) string {
 }
 
 // Read turns an answer into what Invoke returns.
-func (r Relayed) Read(ctx context.Context, call backend.Invocation) (backend.Reply, *tool.Failure) {
+func (r Relayed) Read(ctx context.Context, call backend.Invocation) (tool.Reply, *tool.Failure) {
 	a := answer{outcome: resulted, result: r.Result}
 	switch {
 	case r.known != nil && r.known.withheld:
-		return backend.Reply{}, backend.LeaseLost()
+		return tool.Reply{}, backend.LeaseLost()
 	case r.known != nil && r.known.outcome == unanswered:
-		return backend.Reply{}, unansweredFailure(ctx, *r.known, r.known.err)
+		return tool.Reply{}, unansweredFailure(ctx, *r.known, r.known.err)
 	case r.known != nil:
 		return read(r.known.answer, call)
 	}
@@ -131,4 +131,4 @@ func (l *Listing) Add(result json.RawMessage) (next string, err error) {
 }
 
 // Tools are those that were read.
-func (l *Listing) Tools() []backend.Discovered { return l.list.tools }
+func (l *Listing) Tools() []tool.Discovered { return l.list.tools }

@@ -111,11 +111,11 @@ func parse(raw json.RawMessage) (toolResult, error) {
 
 // reply turns a result into a reply of at most limit bytes of text and as many
 // of blocks; limit 0 means that the bound of the message is enough.
-func (r toolResult) reply(limit int64) backend.Reply {
+func (r toolResult) reply(limit int64) tool.Reply {
 	if limit <= 0 {
 		limit = 1 << 62
 	}
-	reply := backend.Reply{Cut: r.cut}
+	reply := tool.Reply{Cut: r.cut}
 	texts, room := 0, limit
 	for _, bl := range r.Content {
 		if bl.isText() {
@@ -148,7 +148,7 @@ func (r toolResult) reply(limit int64) backend.Reply {
 	return reply
 }
 
-func addText(reply *backend.Reply, text string, limit int64) {
+func addText(reply *tool.Reply, text string, limit int64) {
 	reply.Size += int64(len(text))
 	if room := limit - int64(len(reply.Text)); int64(len(text)) > room {
 		for room > 0 && !utf8.RuneStart(text[room]) {
@@ -174,8 +174,8 @@ func (bl block) isText() bool {
 }
 
 // keep describes a block, with its content when that fits into room.
-func (bl block) keep(room int64) backend.Block {
-	kept := backend.Block{Type: bl.Type, MIMEType: bl.MIMEType, URI: bl.URI, Name: bl.Name}
+func (bl block) keep(room int64) tool.Block {
+	kept := tool.Block{Type: bl.Type, MIMEType: bl.MIMEType, URI: bl.URI, Name: bl.Name}
 	data := bl.Data
 	if res := bl.Resource; res != nil {
 		kept.URI, kept.MIMEType, data = res.URI, res.MIMEType, res.Blob
@@ -209,12 +209,12 @@ func (bl block) keep(room int64) backend.Block {
 }
 
 // read turns an answer into what Invoke returns.
-func read(a answer, call backend.Invocation) (backend.Reply, *tool.Failure) {
+func read(a answer, call backend.Invocation) (tool.Reply, *tool.Failure) {
 	switch a.outcome {
 	case resulted:
 		r, err := parse(a.result)
 		if err != nil {
-			return backend.Reply{}, unreadable(tool.Definite, "the tool ran, but its result is not in the shape that MCP demands", err)
+			return tool.Reply{}, unreadable(tool.Definite, "the tool ran, but its result is not in the shape that MCP demands", err)
 		}
 		reply := r.reply(call.MaxBytes)
 		switch kind := r.kind(); {
@@ -223,7 +223,7 @@ func read(a answer, call backend.Invocation) (backend.Reply, *tool.Failure) {
 		case kind == resultInputRequired:
 			return reply, call.OwnWord(inputRequired())
 		case kind != resultComplete:
-			return backend.Reply{}, otherResult(kind)
+			return tool.Reply{}, otherResult(kind)
 		case r.IsError:
 			return reply, toolFailure(reply, &call)
 		}
@@ -232,16 +232,16 @@ func read(a answer, call backend.Invocation) (backend.Reply, *tool.Failure) {
 		if a.rpc.Code == codeMissingCapability && call.Round != nil {
 			return question(map[string]any{"error": a.rpc}, "The tool needs what this client cannot do.")
 		}
-		return backend.Reply{}, rpcFailure(a.rpc, &call)
+		return tool.Reply{}, rpcFailure(a.rpc, &call)
 	case tooLarge:
-		return backend.Reply{Size: a.size}, unreadable(tool.Definite,
+		return tool.Reply{Size: a.size}, unreadable(tool.Definite,
 			fmt.Sprintf("the tool ran, but its result is too large to be read (at least %d bytes)", a.size), nil)
 	case httpError:
 		return statusReply(a), statusFailure(a, call)
 	case notMCP:
 		return statusReply(a), unreadable(tool.Ambiguous, "the server's answer is not MCP", a.err)
 	case brokenOff:
-		return backend.Reply{}, lost(a.err)
+		return tool.Reply{}, lost(a.err)
 	case unanswered:
 		panic("mcptool: there is no answer to read")
 	default:
@@ -253,17 +253,17 @@ func read(a answer, call backend.Invocation) (backend.Reply, *tool.Failure) {
 const codeMissingCapability = -32021
 
 // question is the reply of a tool that asks for input, or would have to.
-func question(asks map[string]any, says string) (backend.Reply, *tool.Failure) {
+func question(asks map[string]any, says string) (tool.Reply, *tool.Failure) {
 	asked, err := json.Marshal(asks)
 	if err != nil || len(asked) > maxQuestion {
-		return backend.Reply{}, unreadable(tool.Definite, fmt.Sprintf("the tool asks for input by more than %d bytes, or by what cannot be read", maxQuestion), err)
+		return tool.Reply{}, unreadable(tool.Definite, fmt.Sprintf("the tool asks for input by more than %d bytes, or by what cannot be read", maxQuestion), err)
 	}
-	return backend.Reply{Text: []byte(says), Size: int64(len(says)), InputRequired: asked}, nil
+	return tool.Reply{Text: []byte(says), Size: int64(len(says)), InputRequired: asked}, nil
 }
 
 // statusReply is an HTTP answer that is no MCP message, for error mapping.
-func statusReply(a answer) backend.Reply {
-	reply := backend.Reply{Status: a.status, Text: a.body, Size: int64(len(a.body)), JSON: backend.EvidentJSON(a.body)}
+func statusReply(a answer) tool.Reply {
+	reply := tool.Reply{Status: a.status, Text: a.body, Size: int64(len(a.body)), JSON: backend.EvidentJSON(a.body)}
 	if len(a.header) > 0 {
 		reply.Header = make(map[string]string, len(a.header))
 		for name, values := range a.header {

@@ -17,7 +17,7 @@ import (
 	"github.com/sidecall/sidecall/internal/tool"
 )
 
-func readResult(t *testing.T, raw string, limit int64) (backend.Reply, *tool.Failure) {
+func readResult(t *testing.T, raw string, limit int64) (tool.Reply, *tool.Failure) {
 	t.Helper()
 	return read(answer{outcome: resulted, result: []byte(raw)}, backend.Invocation{MaxBytes: limit})
 }
@@ -27,44 +27,44 @@ func TestResultsBecomeReplies(t *testing.T) {
 	for name, tt := range map[string]struct {
 		raw   string
 		limit int64
-		want  backend.Reply
+		want  tool.Reply
 	}{
 		"nothing":          {raw: `{"content":[]}`},
 		"no content":       {raw: `{}`},
-		"text":             {raw: `{"content":[{"type":"text","text":"hi"}]}`, want: backend.Reply{Text: []byte("hi"), Size: 2}},
-		"two texts":        {raw: `{"content":[{"type":"text","text":"{}"},{"type":"text","text":"b"}]}`, want: backend.Reply{Text: []byte("{}\nb"), Size: 4}},
-		"JSON in the text": {raw: `{"content":[{"type":"text","text":" {\"a\":1}\n"}]}`, want: backend.Reply{Text: []byte(" {\"a\":1}\n"), Size: 9, JSON: true}},
-		"a number":         {raw: `{"content":[{"type":"text","text":"42"}]}`, want: backend.Reply{Text: []byte("42"), Size: 2}},
+		"text":             {raw: `{"content":[{"type":"text","text":"hi"}]}`, want: tool.Reply{Text: []byte("hi"), Size: 2}},
+		"two texts":        {raw: `{"content":[{"type":"text","text":"{}"},{"type":"text","text":"b"}]}`, want: tool.Reply{Text: []byte("{}\nb"), Size: 4}},
+		"JSON in the text": {raw: `{"content":[{"type":"text","text":" {\"a\":1}\n"}]}`, want: tool.Reply{Text: []byte(" {\"a\":1}\n"), Size: 9, JSON: true}},
+		"a number":         {raw: `{"content":[{"type":"text","text":"42"}]}`, want: tool.Reply{Text: []byte("42"), Size: 2}},
 		"structured alone": {raw: `{"structuredContent":{"b":1e400,"a":9007199254740993}}`,
-			want: backend.Reply{Text: []byte(`{"b":1e400,"a":9007199254740993}`), Structured: []byte(`{"b":1e400,"a":9007199254740993}`), Size: 32, JSON: true}},
+			want: tool.Reply{Text: []byte(`{"b":1e400,"a":9007199254740993}`), Structured: []byte(`{"b":1e400,"a":9007199254740993}`), Size: 32, JSON: true}},
 		"structured and text": {raw: `{"content":[{"type":"text","text":"one"}],"structuredContent":[1]}`,
-			want: backend.Reply{Text: []byte("one"), Structured: []byte(`[1]`), Size: 3}},
-		"structured null":      {raw: `{"content":[{"type":"text","text":"one"}],"structuredContent":null}`, want: backend.Reply{Text: []byte("one"), Size: 3}},
-		"structured too large": {raw: `{"structuredContent":[1,2,3,4,5,6]}`, limit: 5, want: backend.Reply{Cut: true}},
+			want: tool.Reply{Text: []byte("one"), Structured: []byte(`[1]`), Size: 3}},
+		"structured null":      {raw: `{"content":[{"type":"text","text":"one"}],"structuredContent":null}`, want: tool.Reply{Text: []byte("one"), Size: 3}},
+		"structured too large": {raw: `{"structuredContent":[1,2,3,4,5,6]}`, limit: 5, want: tool.Reply{Cut: true}},
 		"text too long": {raw: `{"content":[{"type":"text","text":"[1,2,3]"},{"type":"text","text":"abc"}]}`, limit: 5,
-			want: backend.Reply{Text: []byte("[1,2,"), Size: 11, Cut: true}},
+			want: tool.Reply{Text: []byte("[1,2,"), Size: 11, Cut: true}},
 		"image": {raw: `{"content":[{"type":"image","mimeType":"image/png","data":"` + png + `"}]}`,
-			want: backend.Reply{Blocks: []backend.Block{{Type: "image", MIMEType: "image/png", Data: []byte("\x89PNG1"), Size: 5}}}},
+			want: tool.Reply{Blocks: []tool.Block{{Type: "image", MIMEType: "image/png", Data: []byte("\x89PNG1"), Size: 5}}}},
 		"image too large": {raw: `{"content":[{"type":"image","mimeType":"image/png","data":"` + png + `"}]}`, limit: 4,
-			want: backend.Reply{Blocks: []backend.Block{{Type: "image", MIMEType: "image/png", Size: 5}}}},
+			want: tool.Reply{Blocks: []tool.Block{{Type: "image", MIMEType: "image/png", Size: 5}}}},
 		"two images share the room": {raw: `{"content":[{"type":"image","data":"` + png + `"},{"type":"image","data":"` + png + `"}]}`, limit: 9,
-			want: backend.Reply{Blocks: []backend.Block{{Type: "image", Data: []byte("\x89PNG1"), Size: 5}, {Type: "image", Size: 5}}}},
+			want: tool.Reply{Blocks: []tool.Block{{Type: "image", Data: []byte("\x89PNG1"), Size: 5}, {Type: "image", Size: 5}}}},
 		"broken base64": {raw: `{"content":[{"type":"audio","mimeType":"audio/wav","data":"%%%%"}]}`,
-			want: backend.Reply{Blocks: []backend.Block{{Type: "audio", MIMEType: "audio/wav", Size: 3}}}},
+			want: tool.Reply{Blocks: []tool.Block{{Type: "audio", MIMEType: "audio/wav", Size: 3}}}},
 		"text resource": {raw: `{"content":[{"type":"resource","resource":{"uri":"file:///a","mimeType":"text/plain","text":"in"}}]}`,
-			want: backend.Reply{Blocks: []backend.Block{{Type: "resource", URI: "file:///a", MIMEType: "text/plain", Text: "in", Size: 2}}}},
+			want: tool.Reply{Blocks: []tool.Block{{Type: "resource", URI: "file:///a", MIMEType: "text/plain", Text: "in", Size: 2}}}},
 		"text resource too long": {raw: `{"content":[{"type":"resource","resource":{"uri":"file:///a","text":"inside"}}]}`, limit: 3,
-			want: backend.Reply{Blocks: []backend.Block{{Type: "resource", URI: "file:///a", Size: 6}}}},
+			want: tool.Reply{Blocks: []tool.Block{{Type: "resource", URI: "file:///a", Size: 6}}}},
 		"binary resource": {raw: `{"content":[{"type":"resource","resource":{"uri":"file:///a","blob":"AQI="}}]}`,
-			want: backend.Reply{Blocks: []backend.Block{{Type: "resource", URI: "file:///a", Data: []byte{1, 2}, Size: 2}}}},
+			want: tool.Reply{Blocks: []tool.Block{{Type: "resource", URI: "file:///a", Data: []byte{1, 2}, Size: 2}}}},
 		"link": {raw: `{"content":[{"type":"resource_link","uri":"file:///b","name":"b","size":7,"mimeType":"x/y"}]}`,
-			want: backend.Reply{Blocks: []backend.Block{{Type: "resource_link", URI: "file:///b", Name: "b", MIMEType: "x/y", Size: 7}}}},
+			want: tool.Reply{Blocks: []tool.Block{{Type: "resource_link", URI: "file:///b", Name: "b", MIMEType: "x/y", Size: 7}}}},
 		"a type of the future": {raw: `{"content":[{"type":"poem","text":"roses"},{"type":"video","data":"AQI=","mimeType":"video/x"}]}`,
-			want: backend.Reply{Text: []byte("roses"), Size: 5, Blocks: []backend.Block{{Type: "video", MIMEType: "video/x", Data: []byte{1, 2}, Size: 2}}}},
+			want: tool.Reply{Text: []byte("roses"), Size: 5, Blocks: []tool.Block{{Type: "video", MIMEType: "video/x", Data: []byte{1, 2}, Size: 2}}}},
 		"a member of the wrong type": {raw: `{"content":[{"type":"text","text":5},{"type":"text","text":"b"}],"isError":"no"}`,
-			want: backend.Reply{Text: []byte("{\"type\":\"text\",\"text\":5}\nb"), Size: 26}},
-		"a block without its array": {raw: `{"content":{"type":"text","text":"hi"}}`, want: backend.Reply{Text: []byte("hi"), Size: 2}},
-		"a null block":              {raw: `{"content":[null,{"type":"text","text":"hi"}]}`, want: backend.Reply{Text: []byte("\nhi"), Size: 3}},
+			want: tool.Reply{Text: []byte("{\"type\":\"text\",\"text\":5}\nb"), Size: 26}},
+		"a block without its array": {raw: `{"content":{"type":"text","text":"hi"}}`, want: tool.Reply{Text: []byte("hi"), Size: 2}},
+		"a null block":              {raw: `{"content":[null,{"type":"text","text":"hi"}]}`, want: tool.Reply{Text: []byte("\nhi"), Size: 3}},
 	} {
 		got, f := readResult(t, tt.raw, tt.limit)
 		if f != nil {

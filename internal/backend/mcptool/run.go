@@ -8,7 +8,7 @@ import (
 	"reflect"
 	"time"
 
-	"github.com/sidecall/sidecall/internal/backend"
+	"github.com/sidecall/sidecall/internal/tool"
 )
 
 const (
@@ -30,7 +30,7 @@ var (
 )
 
 // Run implements backend.Discoverer. It may be called once.
-func (b *Backend) Run(ctx context.Context, update func(tools []backend.Discovered, err error)) {
+func (b *Backend) Run(ctx context.Context, update func(tools []tool.Discovered, err error)) {
 	if !b.enter() {
 		return
 	}
@@ -140,7 +140,7 @@ func pause(ctx context.Context, d time.Duration) {
 }
 
 // keep watches over an open session until it is over, and returns why.
-func (b *Backend) keep(ctx context.Context, s *session, tools []backend.Discovered, update func([]backend.Discovered, error)) error {
+func (b *Backend) keep(ctx context.Context, s *session, tools []tool.Discovered, update func([]tool.Discovered, error)) error {
 	ping := time.NewTicker(b.timing.PingEvery)
 	defer ping.Stop()
 	for {
@@ -192,7 +192,7 @@ func (b *Backend) alive(ctx context.Context, s *session) error {
 
 // relist reads the tool list again, tells update when it has changed, and
 // returns it.
-func (b *Backend) relist(ctx context.Context, s *session, tools []backend.Discovered, update func([]backend.Discovered, error)) []backend.Discovered {
+func (b *Backend) relist(ctx context.Context, s *session, tools []tool.Discovered, update func([]tool.Discovered, error)) []tool.Discovered {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	defer context.AfterFunc(s.ctx, cancel)()

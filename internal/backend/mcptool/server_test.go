@@ -298,7 +298,7 @@ func (created) MarshalJSON() ([]byte, error) {
 
 // update is one call of Run's update function.
 type update struct {
-	tools []backend.Discovered
+	tools []tool.Discovered
 	err   error
 }
 
@@ -319,7 +319,7 @@ func run(t testing.TB, cfg Config) *running {
 		t.Fatal(err)
 	}
 	r := &running{Backend: b, t: t, updates: make(chan update, 100)}
-	go b.Run(context.Background(), func(tools []backend.Discovered, err error) {
+	go b.Run(context.Background(), func(tools []tool.Discovered, err error) {
 		r.updates <- update{tools, err}
 	})
 	t.Cleanup(func() {
@@ -345,7 +345,7 @@ func (r *running) next() update {
 }
 
 // up waits until there are tools.
-func (r *running) up() []backend.Discovered {
+func (r *running) up() []tool.Discovered {
 	r.t.Helper()
 	for {
 		if u := r.next(); u.err == nil {
@@ -374,11 +374,11 @@ func (r *running) down() error {
 	}
 }
 
-func (r *running) call(target, args string) (backend.Reply, *tool.Failure) {
+func (r *running) call(target, args string) (tool.Reply, *tool.Failure) {
 	return r.callAs(tool.NonIdempotent, target, args)
 }
 
-func (r *running) callAs(effect tool.Effect, target, args string) (backend.Reply, *tool.Failure) {
+func (r *running) callAs(effect tool.Effect, target, args string) (tool.Reply, *tool.Failure) {
 	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
 	defer cancel()
 	return r.Invoke(ctx, backend.Invocation{Tool: target, Target: target, Args: []byte(args), Effect: effect})

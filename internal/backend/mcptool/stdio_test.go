@@ -36,7 +36,7 @@ func stdio(t testing.TB, mode string, l ledger) Config {
 func TestStdioCallsAndDiscovers(t *testing.T) {
 	r := run(t, stdio(t, "plain", newLedger(t)))
 	tools := r.up()
-	byName := make(map[string]backend.Discovered)
+	byName := make(map[string]tool.Discovered)
 	for _, d := range tools {
 		byName[d.Name] = d
 	}
@@ -198,7 +198,7 @@ func TestToolsAreHeardOfBeforeTheyAreCalled(t *testing.T) {
 		}
 	})
 	heard, goOn := make(chan struct{}), make(chan struct{})
-	go b.Run(context.Background(), func([]backend.Discovered, error) {
+	go b.Run(context.Background(), func([]tool.Discovered, error) {
 		close(heard)
 		<-goOn
 	})
@@ -228,7 +228,7 @@ func TestBeforeRunNothingIsCalled(t *testing.T) {
 	if err := b.Close(context.Background()); err != nil {
 		t.Fatal(err)
 	}
-	b.Run(context.Background(), func([]backend.Discovered, error) { t.Error("a closed backend runs") })
+	b.Run(context.Background(), func([]tool.Discovered, error) { t.Error("a closed backend runs") })
 }
 
 func TestAProgramThatIsMissing(t *testing.T) {

@@ -130,25 +130,25 @@ func (t task) says() string {
 
 // outcome is what a task that has ended proves of its call, in the extension. expired says that its
 // time to live was over: a server may then call it failed, which is no word of the tool.
-func (t task) outcome(call *backend.Invocation, expired bool) (backend.Reply, *tool.Failure) {
+func (t task) outcome(call *backend.Invocation, expired bool) (tool.Reply, *tool.Failure) {
 	switch {
 	case t.Status == taskCancelled:
-		return backend.Reply{}, t.cutShort(call, errorTypeTaskCancelled, "the server has cancelled the task of this call, which may have had its effect")
+		return tool.Reply{}, t.cutShort(call, errorTypeTaskCancelled, "the server has cancelled the task of this call, which may have had its effect")
 	case t.Status == taskFailed && expired:
-		return backend.Reply{}, t.cutShort(call, errorTypeTaskLost, "the task of this call has outlived its time, and its server says no more of it")
+		return tool.Reply{}, t.cutShort(call, errorTypeTaskLost, "the task of this call has outlived its time, and its server says no more of it")
 	case t.Status == taskFailed && t.Error != nil:
-		return backend.Reply{}, rpcFailure(t.Error, call)
+		return tool.Reply{}, rpcFailure(t.Error, call)
 	case t.Status == taskFailed:
-		return backend.Reply{}, t.failed(call)
+		return tool.Reply{}, t.failed(call)
 	case len(t.Result) == 0 || string(t.Result) == "null":
-		return backend.Reply{}, unreadable(tool.Definite, "the task of this call has completed, and its server has no result of it", nil)
+		return tool.Reply{}, unreadable(tool.Definite, "the task of this call has completed, and its server has no result of it", nil)
 	default:
 		return read(answer{outcome: resulted, result: t.Result}, *call)
 	}
 }
 
 // settledOutcome is the same in 2025-11-25, where a is the answer to tasks/result.
-func (t task) settledOutcome(a answer, call *backend.Invocation, expired bool) (backend.Reply, *tool.Failure) {
+func (t task) settledOutcome(a answer, call *backend.Invocation, expired bool) (tool.Reply, *tool.Failure) {
 	switch {
 	case t.Status == taskCancelled || t.Status == taskFailed && expired:
 		return t.outcome(call, expired)
@@ -158,11 +158,11 @@ func (t task) settledOutcome(a answer, call *backend.Invocation, expired bool) (
 		}
 		return read(a, *call)
 	case t.Status == taskFailed && a.rpc != nil:
-		return backend.Reply{}, rpcFailure(a.rpc, call)
+		return tool.Reply{}, rpcFailure(a.rpc, call)
 	case t.Status == taskFailed:
-		return backend.Reply{}, t.failed(call)
+		return tool.Reply{}, t.failed(call)
 	case t.Status == taskCompleted && a.outcome != resulted && a.outcome != tooLarge:
-		return backend.Reply{}, unreadable(tool.Definite, "the task of this call has completed, and its server does not hand its result out", a.err)
+		return tool.Reply{}, unreadable(tool.Definite, "the task of this call has completed, and its server does not hand its result out", a.err)
 	default:
 		return read(a, *call)
 	}

@@ -57,7 +57,7 @@ func TestWhatTheEndOfATaskProves(t *testing.T) {
 		"2025: cancelled":                  {task: task{Status: taskCancelled}, answer: &unknown, code: tool.CodeUnrecoverable, proves: [3]tool.Evidence{ambiguous, ambiguous, definite}},
 	} {
 		for i, call := range []backend.Invocation{{Effect: tool.NonIdempotent}, {Effect: tool.NonIdempotent, FailsCleanly: true}, {Effect: tool.Idempotent}} {
-			var reply backend.Reply
+			var reply tool.Reply
 			var f *tool.Failure
 			if tt.answer != nil {
 				reply, f = tt.task.settledOutcome(*tt.answer, &call, tt.expired)

@@ -94,10 +94,10 @@ type following struct {
 
 // follow follows the task of a call to its end, or to that of the call. All of it only asks, and so
 // is done again after a lost connection.
-func (b *Backend) follow(ctx context.Context, h *hearing, raw json.RawMessage) (backend.Reply, *tool.Failure) {
+func (b *Backend) follow(ctx context.Context, h *hearing, raw json.RawMessage) (tool.Reply, *tool.Failure) {
 	first, settled, err := handle(raw)
 	if err != nil {
-		return backend.Reply{}, lostTask("its handle cannot be used", err)
+		return tool.Reply{}, lostTask("its handle cannot be used", err)
 	}
 	own, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
@@ -114,20 +114,20 @@ func (b *Backend) follow(ctx context.Context, h *hearing, raw json.RawMessage) (
 			return f.settledOutcome(answer{err: context.Cause(own)}, f.call, f.expired())
 		case ctx.Err() != nil:
 			f.cancel(ctx)
-			return backend.Reply{}, ended(ctx, tool.Ambiguous)
+			return tool.Reply{}, ended(ctx, tool.Ambiguous)
 		case own.Err() != nil:
-			return backend.Reply{}, lost(context.Cause(own))
+			return tool.Reply{}, lost(context.Cause(own))
 		case f.ended(): // only its result is missing
 		default:
 			if failure := f.look(own); failure != nil {
-				return backend.Reply{}, failure
+				return tool.Reply{}, failure
 			}
 		}
 	}
 }
 
 // step does what the status of the task is for; over when nothing more is to come.
-func (f *following) step(ctx context.Context) (reply backend.Reply, failure *tool.Failure, over bool) {
+func (f *following) step(ctx context.Context) (reply tool.Reply, failure *tool.Failure, over bool) {
 	switch {
 	case f.ended() && (!f.settled || f.Status == taskCancelled):
 		reply, failure = f.outcome(f.call, f.expired())

@@ -8,7 +8,7 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
-	"github.com/sidecall/sidecall/internal/backend"
+	"github.com/sidecall/sidecall/internal/tool"
 	sidecallv1 "github.com/sidecall/sidecall/proto/sidecall/v1"
 )
 
@@ -92,8 +92,8 @@ func (b *Backend) Refuse(tenant string, register *sidecallv1.WorkerRegister, why
 }
 
 // discovered are the tools by name.
-func discovered(tools map[string]*known) []backend.Discovered {
-	found := make([]backend.Discovered, 0, len(tools))
+func discovered(tools map[string]*known) []tool.Discovered {
+	found := make([]tool.Discovered, 0, len(tools))
 	for _, name := range slices.Sorted(maps.Keys(tools)) {
 		found = append(found, tools[name].declared.found())
 	}
@@ -101,7 +101,7 @@ func discovered(tools map[string]*known) []backend.Discovered {
 }
 
 // examined has all tools looked at, and notes what they become.
-func (b *Backend) examined(next map[string]*known, found []backend.Discovered) error {
+func (b *Backend) examined(next map[string]*known, found []tool.Discovered) error {
 	if b.examine == nil {
 		return nil
 	}

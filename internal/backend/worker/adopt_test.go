@@ -10,14 +10,13 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
-	"github.com/sidecall/sidecall/internal/backend"
 	"github.com/sidecall/sidecall/internal/tool"
 	sidecallv1 "github.com/sidecall/sidecall/proto/sidecall/v1"
 )
 
 // says is an examiner with a prefix for the tools, and some that cannot be used.
 func says(prefix string, bad ...string) Examiner {
-	return func(tools []backend.Discovered) (admitted []Admitted, err error) {
+	return func(tools []tool.Discovered) (admitted []Admitted, err error) {
 		for _, t := range tools {
 			if slices.Contains(bad, t.Name) {
 				return nil, &TakenError{Name: t.Name, By: "the backend shop"}
@@ -51,7 +50,7 @@ func TestWhoIsToldOfAnotherConfig(t *testing.T) {
 		"more workers":      {Config{MaxWorkers: 7, MaxTools: 9, Prefix: "x_"}, says("my_"), false, false},
 		"another prefix":    {Config{}, says("your_"), true, true},
 		"one is taken":      {Config{}, says("my_", "add"), true, false},
-		"none can be used":  {Config{}, func([]backend.Discovered) ([]Admitted, error) { return nil, errors.New("none") }, true, true},
+		"none can be used":  {Config{}, func([]tool.Discovered) ([]Admitted, error) { return nil, errors.New("none") }, true, true},
 		"another heartbeat": {Config{Heartbeat: time.Minute}, says("my_"), true, true},
 		"another bound":     {Config{MaxInFlight: 1}, says("my_"), true, true},
 	} {

@@ -14,7 +14,6 @@ import (
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/types/known/durationpb"
 
-	"github.com/sidecall/sidecall/internal/backend"
 	"github.com/sidecall/sidecall/internal/tool"
 	sidecallv1 "github.com/sidecall/sidecall/proto/sidecall/v1"
 )
@@ -41,16 +40,16 @@ var (
 
 // declared is a tool as a worker declares it, in a form that can be compared.
 type declared struct {
-	backend.Discovered
-	wishes backend.Wishes
+	tool.Discovered
+	wishes tool.Wishes
 	// input and output are the schemas with their keys in order.
 	input, output string
 }
 
 // found is the tool as the sidecar takes it in.
-func (d *declared) found() backend.Discovered {
+func (d *declared) found() tool.Discovered {
 	found := d.Discovered
-	if d.wishes != (backend.Wishes{}) {
+	if d.wishes != (tool.Wishes{}) {
 		found.Wishes = &d.wishes
 	}
 	return found
@@ -132,7 +131,7 @@ func (b *Backend) declaredTool(t *sidecallv1.WorkerTool) (*declared, error) {
 		}
 		return nil, invalid("tool %s: a name is 1 to %d of A-Z a-z 0-9 _ -%s", shown(name), longestName, with)
 	}
-	d := &declared{Discovered: backend.Discovered{Name: name, Description: t.GetDescription(), Annotations: t.GetAnnotations()}}
+	d := &declared{Discovered: tool.Discovered{Name: name, Description: t.GetDescription(), Annotations: t.GetAnnotations()}}
 	var err error
 	if d.Effect, d.Claimed, err = effectOf(t); err != nil {
 		return nil, err
@@ -149,7 +148,7 @@ func (b *Backend) declaredTool(t *sidecallv1.WorkerTool) (*declared, error) {
 	if err := fewAnnotations(t); err != nil {
 		return nil, err
 	}
-	d.wishes = backend.Wishes{Sequential: t.GetSequential(), Polling: t.GetPolling(), FailsCleanly: t.GetFailsCleanly(), CancelWithCaller: t.GetCancelWithCaller()}
+	d.wishes = tool.Wishes{Sequential: t.GetSequential(), Polling: t.GetPolling(), FailsCleanly: t.GetFailsCleanly(), CancelWithCaller: t.GetCancelWithCaller()}
 	if d.wishes.AttemptTimeout, err = timeOf(name, "attempt_timeout", t.GetAttemptTimeout()); err != nil {
 		return nil, err
 	}

@@ -43,7 +43,7 @@ func overGRPC(t testing.TB) (_ *Backend, workers sidecallv1.WorkerServiceClient,
 	ran := make(chan struct{})
 	go func() {
 		defer close(ran)
-		b.Run(ctx, func([]backend.Discovered, error) {})
+		b.Run(ctx, func([]tool.Discovered, error) {})
 	}()
 	pipe := bufconn.Listen(64 << 10)
 	server := grpc.NewServer(grpc.MaxRecvMsgSize(1<<20), grpc.WaitForHandlers(true))

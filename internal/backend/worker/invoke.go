@@ -20,12 +20,12 @@ const (
 )
 
 // Invoke implements backend.Backend: one call of a function.
-func (b *Backend) Invoke(ctx context.Context, call backend.Invocation) (backend.Reply, *tool.Failure) {
+func (b *Backend) Invoke(ctx context.Context, call backend.Invocation) (tool.Reply, *tool.Failure) {
 	if ctx.Err() != nil {
-		return backend.Reply{}, ended(ctx, tool.NotExecuted)
+		return tool.Reply{}, ended(ctx, tool.NotExecuted)
 	}
 	if int64(len(call.Args)) > b.cfg().MaxMessage-envelope {
-		return backend.Reply{}, tooLarge(b.cfg().MaxMessage - envelope)
+		return tool.Reply{}, tooLarge(b.cfg().MaxMessage - envelope)
 	}
 	failpoint.Hit(failpoint.RequestUnsent)
 	inv := b.enlist(ctx, call)
@@ -38,7 +38,7 @@ func (b *Backend) Invoke(ctx context.Context, call backend.Invocation) (backend.
 			return o.read(&inv.call)
 		case <-look.C:
 			if failure := b.lookAgain(inv); failure != nil {
-				return backend.Reply{}, failure
+				return tool.Reply{}, failure
 			}
 			look.Reset(patience)
 		case <-ctx.Done():
@@ -78,20 +78,20 @@ func (b *Backend) lookAgain(inv *invocation) *tool.Failure {
 }
 
 // giveUp ends a call whose context has ended.
-func (b *Backend) giveUp(ctx context.Context, inv *invocation) (backend.Reply, *tool.Failure) {
+func (b *Backend) giveUp(ctx context.Context, inv *invocation) (tool.Reply, *tool.Failure) {
 	b.mu.Lock()
 	switch inv.state {
 	case waiting:
 		b.roster.leaveLine(inv)
 		inv.state = over
 		b.mu.Unlock()
-		return backend.Reply{}, notServed(ctx, inv.unserved, b.cfg().Name)
+		return tool.Reply{}, notServed(ctx, inv.unserved, b.cfg().Name)
 	case queued:
 		inv.state = over
 		inv.session.unsay(inv)
 		b.roster.release(inv)
 		b.mu.Unlock()
-		return backend.Reply{}, ended(ctx, tool.NotExecuted)
+		return tool.Reply{}, ended(ctx, tool.NotExecuted)
 	case sent:
 		inv.session.say(cancelled(inv.id))
 	case over: // in this moment
@@ -110,7 +110,7 @@ func (b *Backend) giveUp(ctx context.Context, inv *invocation) (backend.Reply, *
 		return (<-inv.done).readLate(ctx, &inv.call)
 	}
 	inv.alone = true
-	return backend.Reply{}, ended(ctx, tool.Ambiguous)
+	return tool.Reply{}, ended(ctx, tool.Ambiguous)
 }
 
 // wordWithin is how long a worker has for its last word. Of a call without an effect

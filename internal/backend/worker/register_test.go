@@ -12,7 +12,6 @@ import (
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/types/known/durationpb"
 
-	"github.com/sidecall/sidecall/internal/backend"
 	"github.com/sidecall/sidecall/internal/tool"
 	sidecallv1 "github.com/sidecall/sidecall/proto/sidecall/v1"
 )
@@ -74,7 +73,7 @@ func TestARegistrationThatIsExamined(t *testing.T) {
 		codes.AlreadyExists:   fmt.Errorf("looking at it: %w", &TakenError{Name: "sub", By: "the backend shop"}),
 	} {
 		synctest.Test(t, func(t *testing.T) {
-			r := start(t, Config{}, func(tools []backend.Discovered) ([]Admitted, error) {
+			r := start(t, Config{}, func(tools []tool.Discovered) ([]Admitted, error) {
 				admitted := make([]Admitted, len(tools))
 				for i, tool := range tools {
 					if admitted[i] = (Admitted{Name: "my_" + tool.Name, LeftOut: tool.Name == "add"}); tool.Name == "sub" {
@@ -275,7 +274,7 @@ func TestToolsThatAreForgotten(t *testing.T) {
 func TestWorkersThatBringNothingNew(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		examined := 0
-		r := start(t, Config{MaxWorkers: 3}, func(tools []backend.Discovered) ([]Admitted, error) {
+		r := start(t, Config{MaxWorkers: 3}, func(tools []tool.Discovered) ([]Admitted, error) {
 			examined++
 			return make([]Admitted, len(tools)), nil
 		})
@@ -300,7 +299,7 @@ func TestWishes(t *testing.T) {
 			r.Tools[0].InputSchemaJson, r.Tools[1].InputSchemaJson = ` { "additionalProperties":false}`, `{ }`
 		}))
 		add, sub := r.lists[0][0], r.lists[0][1]
-		if add.Wishes == nil || *add.Wishes != (backend.Wishes{Sequential: true, Deadline: time.Minute}) || add.Effect != tool.Keyed || !add.Claimed {
+		if add.Wishes == nil || *add.Wishes != (tool.Wishes{Sequential: true, Deadline: time.Minute}) || add.Effect != tool.Keyed || !add.Claimed {
 			t.Errorf("add is %+v", add)
 		}
 		if string(add.InputSchema) != `{"type":"object","additionalProperties":false}` || string(sub.InputSchema) != `{"type":"object"}` {

@@ -26,9 +26,9 @@ const (
 )
 
 // read is the outcome as Invoke returns it.
-func (o outcome) read(call *backend.Invocation) (backend.Reply, *tool.Failure) {
+func (o outcome) read(call *backend.Invocation) (tool.Reply, *tool.Failure) {
 	if o.failure != nil {
-		return backend.Reply{}, o.failure
+		return tool.Reply{}, o.failure
 	}
 	return read(o.result, call)
 }
@@ -36,7 +36,7 @@ func (o outcome) read(call *backend.Invocation) (backend.Reply, *tool.Failure) {
 // readLate is an outcome that came when the context had ended: a result counts all the
 // same, and so does that nothing was done. Another failure is how a function ends that
 // was cancelled.
-func (o outcome) readLate(ctx context.Context, call *backend.Invocation) (backend.Reply, *tool.Failure) {
+func (o outcome) readLate(ctx context.Context, call *backend.Invocation) (tool.Reply, *tool.Failure) {
 	reply, failure := o.read(call)
 	switch {
 	case failure == nil, backend.WasWithheld(failure):
@@ -49,10 +49,10 @@ func (o outcome) readLate(ctx context.Context, call *backend.Invocation) (backen
 }
 
 // read reads a result.
-func read(r *sidecallv1.WorkerResult, call *backend.Invocation) (backend.Reply, *tool.Failure) {
+func read(r *sidecallv1.WorkerResult, call *backend.Invocation) (tool.Reply, *tool.Failure) {
 	structured := bytes.TrimSpace([]byte(r.GetStructuredContentJson()))
 	if len(structured) > 0 && !json.Valid(structured) {
-		return backend.Reply{}, unreadable()
+		return tool.Reply{}, unreadable()
 	}
 	b := reader{left: room(r, call)}
 	b.text(r.GetContent())
@@ -78,7 +78,7 @@ func room(r *sidecallv1.WorkerResult, call *backend.Invocation) int64 {
 
 // reader puts a reply together from what there is room for.
 type reader struct {
-	reply backend.Reply
+	reply tool.Reply
 	left  int64
 }
 
@@ -124,7 +124,7 @@ func (b *reader) blocks(blocks []*sidecallv1.ContentBlock) {
 			b.reply.Cut = true
 			return
 		}
-		kept := backend.Block{
+		kept := tool.Block{
 			Type: block.GetType(), MIMEType: text(block.GetMimeType()), URI: text(block.GetUri()), Name: text(block.GetName()),
 			Size: int64(len(block.GetData()) + len(block.GetText())),
 		}

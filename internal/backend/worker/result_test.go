@@ -43,23 +43,23 @@ func TestWhatAWorkerReturns(t *testing.T) {
 	full := backend.Invocation{MaxBytes: 100}
 	for name, c := range map[string]struct {
 		says *sidecallv1.WorkerResult
-		want func(backend.Reply) bool
+		want func(tool.Reply) bool
 	}{
-		"text":    {&sidecallv1.WorkerResult{Content: "yes"}, func(r backend.Reply) bool { return string(r.Text) == "yes" && !r.JSON && r.Size == 3 && !r.Cut }},
-		"nothing": {&sidecallv1.WorkerResult{}, func(r backend.Reply) bool { return len(r.Text) == 0 && !r.JSON && !r.Cut }},
-		"JSON":    {&sidecallv1.WorkerResult{Content: ` {"a":1}`}, func(r backend.Reply) bool { return r.JSON }},
-		"structured": {&sidecallv1.WorkerResult{StructuredContentJson: `{"a":1}`}, func(r backend.Reply) bool {
+		"text":    {&sidecallv1.WorkerResult{Content: "yes"}, func(r tool.Reply) bool { return string(r.Text) == "yes" && !r.JSON && r.Size == 3 && !r.Cut }},
+		"nothing": {&sidecallv1.WorkerResult{}, func(r tool.Reply) bool { return len(r.Text) == 0 && !r.JSON && !r.Cut }},
+		"JSON":    {&sidecallv1.WorkerResult{Content: ` {"a":1}`}, func(r tool.Reply) bool { return r.JSON }},
+		"structured": {&sidecallv1.WorkerResult{StructuredContentJson: `{"a":1}`}, func(r tool.Reply) bool {
 			return r.JSON && string(r.Text) == `{"a":1}` && string(r.Structured) == `{"a":1}`
 		}},
-		"both": {&sidecallv1.WorkerResult{Content: "one", StructuredContentJson: `[1]`}, func(r backend.Reply) bool { return string(r.Text) == "one" && string(r.Structured) == `[1]` }},
-		"null": {&sidecallv1.WorkerResult{StructuredContentJson: `null`}, func(r backend.Reply) bool { return r.Structured == nil && len(r.Text) == 0 }},
-		"too much text": {&sidecallv1.WorkerResult{Content: strings.Repeat("é", 60)}, func(r backend.Reply) bool {
+		"both": {&sidecallv1.WorkerResult{Content: "one", StructuredContentJson: `[1]`}, func(r tool.Reply) bool { return string(r.Text) == "one" && string(r.Structured) == `[1]` }},
+		"null": {&sidecallv1.WorkerResult{StructuredContentJson: `null`}, func(r tool.Reply) bool { return r.Structured == nil && len(r.Text) == 0 }},
+		"too much text": {&sidecallv1.WorkerResult{Content: strings.Repeat("é", 60)}, func(r tool.Reply) bool {
 			return string(r.Text) == strings.Repeat("é", 50) && r.Cut && r.Size == 120
 		}},
-		"half a letter":   {&sidecallv1.WorkerResult{Content: "x" + strings.Repeat("é", 60)}, func(r backend.Reply) bool { return string(r.Text) == "x"+strings.Repeat("é", 49) && r.Cut }},
-		"too much at all": {&sidecallv1.WorkerResult{Content: "x", StructuredContentJson: `"` + strings.Repeat("x", 200) + `"`}, func(r backend.Reply) bool { return string(r.Text) == "x" && r.Structured == nil && r.Cut }},
+		"half a letter":   {&sidecallv1.WorkerResult{Content: "x" + strings.Repeat("é", 60)}, func(r tool.Reply) bool { return string(r.Text) == "x"+strings.Repeat("é", 49) && r.Cut }},
+		"too much at all": {&sidecallv1.WorkerResult{Content: "x", StructuredContentJson: `"` + strings.Repeat("x", 200) + `"`}, func(r tool.Reply) bool { return string(r.Text) == "x" && r.Structured == nil && r.Cut }},
 		"an image": {&sidecallv1.WorkerResult{Blocks: []*sidecallv1.ContentBlock{{Type: "image", MimeType: "image/png", Data: []byte("png")}, {Type: "new"}, {Type: "image", Data: make([]byte, 200)}}},
-			func(r backend.Reply) bool {
+			func(r tool.Reply) bool {
 				return len(r.Blocks) == 3 && string(r.Blocks[0].Data) == "png" && r.Blocks[0].Size == 3 && r.Blocks[1].Type == "resource" && r.Blocks[2].Data == nil && r.Blocks[2].Size == 200 && r.Cut
 			}},
 	} {

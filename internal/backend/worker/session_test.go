@@ -24,7 +24,7 @@ type rig struct {
 	t *testing.T
 
 	mu    sync.Mutex
-	lists [][]backend.Discovered
+	lists [][]tool.Discovered
 	downs []error
 }
 
@@ -38,7 +38,7 @@ func start(t *testing.T, cfg Config, examine Examiner) *rig {
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		r.Run(ctx, func(tools []backend.Discovered, err error) {
+		r.Run(ctx, func(tools []tool.Discovered, err error) {
 			r.mu.Lock()
 			defer r.mu.Unlock()
 			if err != nil {
@@ -202,7 +202,7 @@ func with(r *sidecallv1.WorkerRegister, change func(*sidecallv1.WorkerRegister))
 
 // answered is what a call brought.
 type answered struct {
-	reply   backend.Reply
+	reply   tool.Reply
 	failure *tool.Failure
 }
 

@@ -48,6 +48,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/sidecall/sidecall/internal/backend"
+	"github.com/sidecall/sidecall/internal/tool"
 )
 
 // Config is one worker backend. What is zero has the default.
@@ -116,7 +117,7 @@ func (cfg Config) withDefaults() Config {
 // Examiner looks at all tools that a backend would have, before it has any of them,
 // and says what they become. The error says which cannot be used, and why; for a
 // name that is taken it is a *TakenError. It is called by one goroutine at a time.
-type Examiner func(tools []backend.Discovered) ([]Admitted, error)
+type Examiner func(tools []tool.Discovered) ([]Admitted, error)
 
 // TakenError is a name that a tool of another backend has.
 type TakenError struct{ Name, By string }
@@ -136,7 +137,7 @@ type Backend struct {
 	// registering is held by who changes what tools there are, and tells of it.
 	registering sync.Mutex
 	examine     Examiner
-	update      func(tools []backend.Discovered, err error) // nil when Run has ended
+	update      func(tools []tool.Discovered, err error) // nil when Run has ended
 
 	// roster is guarded by mu.
 	mu     sync.Mutex
@@ -174,7 +175,7 @@ func (b *Backend) cfg() *Config { return b.settings.Load() }
 func (b *Backend) Examine(examine Examiner) { b.examine = examine }
 
 // Run implements backend.Discoverer: until ctx ends, workers may register.
-func (b *Backend) Run(ctx context.Context, update func(tools []backend.Discovered, err error)) {
+func (b *Backend) Run(ctx context.Context, update func(tools []tool.Discovered, err error)) {
 	b.registering.Lock()
 	b.update = update
 	b.registering.Unlock()

@@ -9,7 +9,6 @@ import (
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	"github.com/sidecall/sidecall/dedupe"
-	"github.com/sidecall/sidecall/internal/backend"
 	"github.com/sidecall/sidecall/internal/interpret"
 	"github.com/sidecall/sidecall/internal/output"
 	"github.com/sidecall/sidecall/internal/redact"
@@ -60,7 +59,7 @@ func Effect(e tool.Effect) sidecallv1.Effect {
 	panic(fmt.Sprintf("an effect that is none: %d", e))
 }
 
-func blocks(of []backend.Block, refs []string) []*sidecallv1.ContentBlock {
+func blocks(of []tool.Block, refs []string) []*sidecallv1.ContentBlock {
 	if len(of) == 0 {
 		return nil
 	}

@@ -13,7 +13,6 @@ import (
 	"time"
 
 	"github.com/sidecall/sidecall/dedupe"
-	"github.com/sidecall/sidecall/internal/backend"
 	"github.com/sidecall/sidecall/internal/catalog"
 	"github.com/sidecall/sidecall/internal/interpret"
 	"github.com/sidecall/sidecall/internal/schema"
@@ -58,7 +57,7 @@ type Finding struct {
 	// Wait is for how much longer it is TooEarly; 0 when that cannot be said.
 	Wait time.Duration
 	// Result is for the model, of a call that is Done; nil when there is none.
-	Result *backend.Reply
+	Result *tool.Reply
 	// Untrusted: the tool that was asked is.
 	Untrusted bool
 }

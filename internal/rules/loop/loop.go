@@ -8,7 +8,6 @@ import (
 	"encoding/binary"
 
 	"github.com/sidecall/sidecall/dedupe"
-	"github.com/sidecall/sidecall/internal/backend"
 	"github.com/sidecall/sidecall/internal/call/explain"
 	"github.com/sidecall/sidecall/internal/call/result"
 	"github.com/sidecall/sidecall/internal/interpret"
@@ -204,7 +203,7 @@ func endsOfItself(code tool.Code) bool {
 }
 
 // outcomeOf is the hash of all that a tool has answered, before any of it is cut.
-func outcomeOf(reply *backend.Reply) guard.Hash {
+func outcomeOf(reply *tool.Reply) guard.Hash {
 	if len(reply.Structured)+len(reply.Blocks) == 0 && reply.Binary == "" {
 		return guard.Sum(reply.Text)
 	}

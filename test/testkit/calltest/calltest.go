@@ -29,14 +29,14 @@ import (
 
 // Backend runs a function and counts what it was asked to do.
 type Backend struct {
-	Do    func(ctx context.Context, in backend.Invocation) (backend.Reply, *tool.Failure)
+	Do    func(ctx context.Context, in backend.Invocation) (tool.Reply, *tool.Failure)
 	Calls atomic.Int32
 	mu    sync.Mutex
 	Keys  []string
 }
 
 // Invoke implements backend.Backend.
-func (b *Backend) Invoke(ctx context.Context, in backend.Invocation) (backend.Reply, *tool.Failure) {
+func (b *Backend) Invoke(ctx context.Context, in backend.Invocation) (tool.Reply, *tool.Failure) {
 	b.Calls.Add(1)
 	b.mu.Lock()
 	b.Keys = append(b.Keys, in.IdempotencyKey)
@@ -49,20 +49,20 @@ func (b *Backend) Close(context.Context) error { return nil }
 
 // Answers is a backend that always gives the same text.
 func Answers(text string) *Backend {
-	return &Backend{Do: func(context.Context, backend.Invocation) (backend.Reply, *tool.Failure) {
-		return backend.Reply{Text: []byte(text), JSON: json.Valid([]byte(text))}, nil
+	return &Backend{Do: func(context.Context, backend.Invocation) (tool.Reply, *tool.Failure) {
+		return tool.Reply{Text: []byte(text), JSON: json.Valid([]byte(text))}, nil
 	}}
 }
 
 // Fails is a backend that fails n times and then answers "ok".
 func Fails(n int32, failure tool.Failure) *Backend {
 	b := &Backend{}
-	b.Do = func(context.Context, backend.Invocation) (backend.Reply, *tool.Failure) {
+	b.Do = func(context.Context, backend.Invocation) (tool.Reply, *tool.Failure) {
 		if b.Calls.Load() <= n {
 			f := failure
-			return backend.Reply{}, &f
+			return tool.Reply{}, &f
 		}
-		return backend.Reply{Text: []byte("ok")}, nil
+		return tool.Reply{Text: []byte("ok")}, nil
 	}
 	return b
 }

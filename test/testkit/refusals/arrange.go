@@ -88,9 +88,9 @@ func (w *world) untilRefused(code, refused tool.Code) {
 // beingHad has another call have the payment's effect until the end of the test.
 func (w *world) beingHad() {
 	let, ended := make(chan struct{}), make(chan struct{})
-	pays := &calltest.Backend{Do: func(context.Context, backend.Invocation) (backend.Reply, *tool.Failure) {
+	pays := &calltest.Backend{Do: func(context.Context, backend.Invocation) (tool.Reply, *tool.Failure) {
 		<-let
-		return backend.Reply{Text: []byte("paid elsewhere")}, nil
+		return tool.Reply{Text: []byte("paid elsewhere")}, nil
 	}}
 	w.now(w.tool("charge", tool.NonIdempotent, pays, byOrder))
 	go func() {

@@ -261,8 +261,8 @@ var guarded = []Reason{
 	{
 		Name: "the claim runs out before the first byte", Code: tool.CodeStoreUnavailable, Says: "ran out before it was sent",
 		arrange: func(w *world) {
-			w.now(w.tool("charge", tool.NonIdempotent, &calltest.Backend{Do: func(context.Context, backend.Invocation) (backend.Reply, *tool.Failure) {
-				return backend.Reply{}, backend.LeaseLost()
+			w.now(w.tool("charge", tool.NonIdempotent, &calltest.Backend{Do: func(context.Context, backend.Invocation) (tool.Reply, *tool.Failure) {
+				return tool.Reply{}, backend.LeaseLost()
 			}}))
 		},
 	},
