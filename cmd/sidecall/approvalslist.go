@@ -7,57 +7,23 @@ import (
 	"text/tabwriter"
 	"time"
 
-	"github.com/sidecall/sidecall/internal/tool"
 	sidecallv1 "github.com/sidecall/sidecall/proto/sidecall/v1"
 )
 
 // list prints the held calls.
 func (a *approving) list() error {
-	out := listWriter[*sidecallv1.HeldExecution](&heldTable{out: a.cmd.OutOrStdout()})
-	if a.asJSON {
-		out = &jsonList[*sidecallv1.HeldExecution]{out: a.cmd.OutOrStdout()}
-	}
-	listed, more, token := 0, false, ""
-	for {
-		res, err := a.client.Operator().ListHeld(a.cmd.Context(), &sidecallv1.ListHeldRequest{
-			PageSize: listPage, PageToken: token, ConversationId: a.conversation,
+	listed, more, err := printList(a.cmd.OutOrStdout(), a.asJSON, &heldTable{out: a.cmd.OutOrStdout()}, a.limit,
+		func(token string) ([]*sidecallv1.HeldExecution, string, error) {
+			res, err := a.client.Operator().ListHeld(a.cmd.Context(), &sidecallv1.ListHeldRequest{
+				PageSize: listPage, PageToken: token, ConversationId: a.conversation,
+			})
+			return res.GetExecutions(), res.GetNextPageToken(), a.failed(err)
 		})
-		if err != nil {
-			return a.failed(err)
-		}
-		calls := res.GetExecutions()
-		if a.limit > 0 && len(calls) > a.limit-listed {
-			calls, more = calls[:a.limit-listed], true
-		}
-		if err := out.write(calls); err != nil {
-			return err
-		}
-		listed += len(calls)
-		token = res.GetNextPageToken()
-		if token == "" || more {
-			break
-		}
+	if err == nil {
+		writeCount(a.cmd.ErrOrStderr(), listed, more, a.asJSON, "no call waits for a person's word",
+			"Decide with: sidecall approvals approve|deny --id ID --conversation C --turn T --tenant N --as NAME --reason TEXT")
 	}
-	if err := out.end(); err != nil {
-		return err
-	}
-	a.sum(listed, more)
-	return nil
-}
-
-// sum says on stderr how many calls there are, and how to go on.
-func (a *approving) sum(listed int, more bool) {
-	switch {
-	case listed == 0 && !more:
-		fmt.Fprintln(a.cmd.ErrOrStderr(), "sidecall: no call waits for a person's word")
-	case a.asJSON:
-	default:
-		count := tool.Count(listed, "call")
-		if more {
-			count = "the first " + count + ", and more"
-		}
-		fmt.Fprintf(a.cmd.ErrOrStderr(), "sidecall: %s. Decide with: sidecall approvals approve|deny --id ID --conversation C --turn T --tenant N --as NAME --reason TEXT\n", count)
-	}
+	return err
 }
 
 // heldTable is for people. Each part is aligned by itself; arguments stand on a line of their own.

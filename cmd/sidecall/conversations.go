@@ -129,31 +129,18 @@ reached.`,
 }
 
 func (l *listing) list() error {
-	out := listWriter[*sidecallv1.ConversationSummary](&conversationTable{out: l.cmd.OutOrStdout()})
-	if l.asJSON {
-		out = &jsonList[*sidecallv1.ConversationSummary]{out: l.cmd.OutOrStdout()}
-	}
 	since := time.Now().Add(-l.since.Duration)
-	listed, more, token := 0, false, ""
-	for {
-		res, err := l.client.Conversations().ListConversations(l.cmd.Context(), &sidecallv1.ListConversationsRequest{PageSize: listPage, PageToken: token})
-		if err != nil {
-			return l.failed(err)
-		}
-		found := res.GetConversations()
-		if l.since.Duration > 0 {
-			found = appendedTo(found, since)
-		}
-		if l.limit > 0 && len(found) > l.limit-listed {
-			found, more = found[:l.limit-listed], true
-		}
-		if err := out.write(found); err != nil {
-			return err
-		}
-		listed += len(found)
-		if token = res.GetNextPageToken(); token == "" || more {
-			break
-		}
+	listed, more, err := printList(l.cmd.OutOrStdout(), l.asJSON, &conversationTable{out: l.cmd.OutOrStdout()}, l.limit,
+		func(token string) ([]*sidecallv1.ConversationSummary, string, error) {
+			res, err := l.client.Conversations().ListConversations(l.cmd.Context(), &sidecallv1.ListConversationsRequest{PageSize: listPage, PageToken: token})
+			found := res.GetConversations()
+			if l.since.Duration > 0 {
+				found = appendedTo(found, since)
+			}
+			return found, res.GetNextPageToken(), l.failed(err)
+		})
+	if err != nil {
+		return err
 	}
 	switch {
 	case listed == 0 && !more:
@@ -161,7 +148,7 @@ func (l *listing) list() error {
 	case more && !l.asJSON:
 		fmt.Fprintf(l.cmd.ErrOrStderr(), "sidecall: the first %s, and more\n", tool.Count(listed, "conversation"))
 	}
-	return out.end()
+	return nil
 }
 
 // when says since when conversations are listed.

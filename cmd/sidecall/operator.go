@@ -102,8 +102,11 @@ func (o *operating) run(cmd *cobra.Command, do func() error) (err error) {
 	})
 }
 
-// failed makes a readable error of a gRPC status.
+// failed makes a readable error of a gRPC status; nil of none.
 func (o *operating) failed(err error) error {
+	if err == nil {
+		return nil
+	}
 	if status.Code(err) == codes.Unimplemented {
 		return fail(exitUnavailable, fmt.Errorf("what answers at %s has no operator's surface: is it the operator socket of a sidecar of this version?", o.addr))
 	}

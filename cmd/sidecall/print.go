@@ -9,6 +9,8 @@ import (
 
 	"google.golang.org/protobuf/encoding/protojson"
 	"google.golang.org/protobuf/proto"
+
+	"github.com/sidecall/sidecall/internal/tool"
 )
 
 // writeIndented prints a value as JSON.
@@ -66,6 +68,47 @@ func (j *jsonList[M]) end() error {
 	}
 	_, err := io.WriteString(j.out, closing)
 	return err
+}
+
+// printList prints a list page by page, for programs or by people's writer, and no more of it than
+// limit, where that is not 0. It says how many it has printed, and whether there are more.
+func printList[M proto.Message](out io.Writer, asJSON bool, people listWriter[M], limit int,
+	page func(token string) (part []M, next string, err error),
+) (listed int, more bool, err error) {
+	writer := people
+	if asJSON {
+		writer = &jsonList[M]{out: out}
+	}
+	for token, last := "", false; !last; last = token == "" || more {
+		part, next, err := page(token)
+		if err != nil {
+			return listed, more, err
+		}
+		if limit > 0 && len(part) > limit-listed {
+			part, more = part[:limit-listed], true
+		}
+		if err := writer.write(part); err != nil {
+			return listed, more, err
+		}
+		listed, token = listed+len(part), next
+	}
+	return listed, more, writer.end()
+}
+
+// writeCount says how many calls a list has: none, or how to go on.
+func writeCount(errOut io.Writer, listed int, more, asJSON bool, none, then string) {
+	count := tool.Count(listed, "call")
+	switch {
+	case listed == 0 && !more:
+		count = none
+	case asJSON:
+		return
+	case more:
+		count = "the first " + count + ", and more. " + then
+	default:
+		count += ". " + then
+	}
+	fmt.Fprintln(errOut, "sidecall: "+count)
 }
 
 // age is how long ago an instant was, to two digits or so.

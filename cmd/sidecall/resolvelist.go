@@ -15,50 +15,16 @@ const listPage = 1000
 
 // list prints the unknown calls.
 func (r *resolving) list() error {
-	out := listWriter[*sidecallv1.UnknownExecution](&unknownTable{out: r.cmd.OutOrStdout()})
-	if r.asJSON {
-		out = &jsonList[*sidecallv1.UnknownExecution]{out: r.cmd.OutOrStdout()}
+	listed, more, err := printList(r.cmd.OutOrStdout(), r.asJSON, &unknownTable{out: r.cmd.OutOrStdout()}, r.limit,
+		func(token string) ([]*sidecallv1.UnknownExecution, string, error) {
+			res, err := r.client.Operator().ListUnknown(r.cmd.Context(), &sidecallv1.ListUnknownRequest{PageSize: listPage, PageToken: token})
+			return res.GetExecutions(), res.GetNextPageToken(), r.failed(err)
+		})
+	if err == nil {
+		writeCount(r.cmd.ErrOrStderr(), listed, more, r.asJSON, "no call is of unknown outcome",
+			"Find out whether a call has happened, then: sidecall resolve --id ID --conversation C --turn T --tenant N --as done|not_run --reason TEXT")
 	}
-	listed, more, token := 0, false, ""
-	for {
-		res, err := r.client.Operator().ListUnknown(r.cmd.Context(), &sidecallv1.ListUnknownRequest{PageSize: listPage, PageToken: token})
-		if err != nil {
-			return r.failed(err)
-		}
-		calls := res.GetExecutions()
-		if r.limit > 0 && len(calls) > r.limit-listed {
-			calls, more = calls[:r.limit-listed], true
-		}
-		if err := out.write(calls); err != nil {
-			return err
-		}
-		listed += len(calls)
-		token = res.GetNextPageToken()
-		if token == "" || more {
-			break
-		}
-	}
-	if err := out.end(); err != nil {
-		return err
-	}
-	r.sum(listed, more)
-	return nil
-}
-
-// sum says on stderr how many calls there are, and how to go on.
-func (r *resolving) sum(listed int, more bool) {
-	errOut := r.cmd.ErrOrStderr()
-	switch {
-	case listed == 0 && !more:
-		fmt.Fprintln(errOut, "sidecall: no call is of unknown outcome")
-	case r.asJSON:
-	default:
-		count := tool.Count(listed, "call")
-		if more {
-			count = "the first " + count + ", and more"
-		}
-		fmt.Fprintf(errOut, "sidecall: %s. Find out whether a call has happened, then: sidecall resolve --id ID --conversation C --turn T --tenant N --as done|not_run --reason TEXT\n", count)
-	}
+	return err
 }
 
 // unknownTable is for people. Each part is aligned by itself.

@@ -5,8 +5,9 @@ import (
 	"io"
 	"strings"
 
-	sidecallv1 "github.com/sidecall/sidecall/proto/sidecall/v1"
 	"github.com/spf13/cobra"
+
+	sidecallv1 "github.com/sidecall/sidecall/proto/sidecall/v1"
 )
 
 const undoHelp = `List what has happened in a conversation, the latest first, and for each effect the

@@ -23,13 +23,6 @@ const resumes = 5
 // its exit status is given up on.
 const exitWait = time.Second
 
-// Protocol versions that are asked for. Servers know the handshake of the first
-// for years to come; the second is stateless and for servers that know only it.
-const (
-	settledProtocol = "2025-11-25"
-	newestProtocol  = "2026-07-28"
-)
-
 // open connects, shakes hands and reads the tool list.
 func (b *Backend) open(ctx context.Context) (*session, []tool.Discovered, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, b.timing.Connect,

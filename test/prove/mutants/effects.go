@@ -53,7 +53,7 @@ func effects() []Mutant {
 		one("ticket.go: an effect under way is not waited for", "dedupe/request.go", "return v == InFlight || v == EffectInFlight", "return v == InFlight", effectWaits),
 		one("claim.go: a forgotten claim does not hold its effect again", claim, "Origin{*record, req.EffectKey, req.Terms}", "Origin{Record: *record, Terms: req.Terms}", forgottenEffect),
 		short(one("call: a definite error keeps its effect", callEffect, "if end.state == dedupe.Done || c.effect() == tool.Keyed", "if false && end.state == dedupe.Done || c.effect() == tool.Keyed", failedEffect)),
-		one("call: an attempt before a definite error counts for nothing", callEffect, "if !end.harmless || c.run.earlierMayHaveRun(c.effect()) {", "if !end.harmless {", failedEffect),
+		one("call: an attempt before a definite error counts for nothing", callEffect, "if !end.harmless || c.now.EarlierMayHaveRun {", "if !end.harmless {", failedEffect),
 		one("call: a tool's own word is a proof", callEffect, "return effect == tool.NonIdempotent || f.route.Tool.Policy.FailsCleanly || failure.Status >= http.StatusBadRequest", "return true", failedEffect),
 		one("call: an error is told as done", callEarlier, `code != "" && code != tool.CodeInvalidOutput`, `false && code != "" && code != tool.CodeInvalidOutput`, failedEffect),
 		one("call: the order of arguments makes another effect", callArguments, "Print:  schema.Fingerprint(c.route.Tool.Name, canonical)", "Print:  schema.Fingerprint(c.route.Tool.Name, append(canonical[:0:0], c.Arguments...))", newID),
