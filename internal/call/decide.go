@@ -49,7 +49,7 @@ func (e Settlements) Decide(ctx context.Context, key tool.CallID, user string, d
 	decided, err := e.decideAs(ctx, w, made)
 	failpoint.Hit(failpoint.DecisionDurable)
 	e.tellDecided(ctx, w, made, decided, err)
-	if err := e.undecided(ctx, w, decided, err); err != nil {
+	if err := e.unlessSettled(ctx, key, decided, err, e.undecided); err != nil {
 		return nil, err
 	}
 	return e.executionOr(ctx, w.record, key), nil
@@ -156,42 +156,24 @@ func (e Settlements) tellDecided(ctx context.Context, w unsettled, made *sidecal
 	})
 }
 
-// undecided says why a decision was not made; nil when it was.
-func (e Settlements) undecided(ctx context.Context, w unsettled, decided bool, err error) error {
-	switch {
-	case err != nil && ctx.Err() != nil:
-		return ctx.Err()
-	case dedupe.IsCorrupt(err):
-		return notLookedUp(ctx, err)
-	case err != nil:
-		return fault(StoreDown, "the store is down: the call may be decided or not; look at it when the store is back, then send the request again if it is still held")
-	case decided:
-		return nil
+// heldCall returns a held call, with its record; or why it is none.
+func (e Records) heldCall(ctx context.Context, snapshot *catalog.Snapshot, key tool.CallID) (unsettled, error) {
+	record, err := e.settled(ctx, key)
+	if err == nil {
+		err = e.notHeld(ctx, key, record)
 	}
-	record, err := e.Dedupe.Lookup(ctx, w.Key)
 	if err != nil {
-		return notLookedUp(ctx, err)
+		return unsettled{}, err
 	}
-	if err := e.notHeld(ctx, w.Key, record); err != nil {
+	return unsettled{newCall(snapshot, Request{Key: key, Tool: record.Tool}).spokenOf(record.Effect), record}, nil
+}
+
+// undecided says why a decision has changed nothing, by what the call is now.
+func (e Records) undecided(ctx context.Context, key tool.CallID, record dedupe.Record) error {
+	if err := e.notHeld(ctx, key, record); err != nil {
 		return err
 	}
 	return fault(Changed, "the call has changed in this moment: it is held anew, or decided by another; look at it anew")
-}
-
-// heldCall returns a held call, with its record; or why it is none.
-func (e Records) heldCall(ctx context.Context, snapshot *catalog.Snapshot, key tool.CallID) (unsettled, error) {
-	known, err := e.Dedupe.Known(ctx, dedupe.Note{Key: key})
-	if err != nil {
-		return unsettled{}, notLookedUp(ctx, err)
-	}
-	if known.Journaled {
-		return unsettled{}, fault(NotNow, "a settlement of the call waits in this sidecar's journal: look again when the store has taken it")
-	}
-	if err := e.notHeld(ctx, key, known.Record); err != nil {
-		return unsettled{}, err
-	}
-	c := newCall(snapshot, Request{Key: key, Tool: known.Record.Tool})
-	return unsettled{c.spokenOf(known.Record.Effect), known.Record}, nil
 }
 
 // notHeld says what a call is that is not held, and what to do.

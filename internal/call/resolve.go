@@ -67,7 +67,7 @@ func (e Settlements) Resolve(ctx context.Context, key tool.CallID, user string, 
 		return would, nil
 	}
 	settled, err := e.settleAs(ctx, u, state, a)
-	if err := e.resolved(ctx, u.call, settled, err); err != nil {
+	if err := e.unlessSettled(ctx, key, settled, err, unresolved); err != nil {
 		return nil, err
 	}
 	u.record.State = state
@@ -95,7 +95,7 @@ func (e Settlements) Verify(ctx context.Context, key tool.CallID, user string, r
 	res := u.verdict(found, by)
 	if req.GetSettle() && (found.Verdict == verify.Done || found.Verdict == verify.NotRun) {
 		settled, err := e.settleFound(ctx, u, found, by)
-		if err := e.resolved(ctx, u.call, settled, err); err != nil {
+		if err := e.unlessSettled(ctx, key, settled, err, unresolved); err != nil {
 			return nil, err
 		}
 		res.Settled = true
@@ -191,16 +191,23 @@ func keptArguments(record dedupe.Record) string {
 	return kept.GetArgumentsJson()
 }
 
+// settled is the record of a call as it is in the store, for somebody who would change it.
+func (e Records) settled(ctx context.Context, key tool.CallID) (dedupe.Record, error) {
+	known, err := e.Dedupe.Known(ctx, dedupe.Note{Key: key})
+	switch {
+	case err != nil:
+		return known.Record, notLookedUp(ctx, err)
+	case known.Journaled:
+		return known.Record, fault(NotNow, "a settlement of the call waits in this sidecar's journal: look again when the store has taken it")
+	}
+	return known.Record, nil
+}
+
 // unknownCall returns an unknown call, with its record; or why it is none.
 func (e Settlements) unknownCall(ctx context.Context, snapshot *catalog.Snapshot, key tool.CallID) (unsettled, error) {
-	known, err := e.Dedupe.Known(ctx, dedupe.Note{Key: key})
+	record, err := e.settled(ctx, key)
 	if err != nil {
-		return unsettled{}, notLookedUp(ctx, err)
-	}
-	record := known.Record
-	if known.Journaled {
-		return unsettled{}, fault(NotNow,
-			"a settlement of the call waits in this sidecar's journal: look again when the store has taken it")
+		return unsettled{}, err
 	}
 	if record.State == dedupe.NotRun && e.told(record).State == dedupe.Unknown {
 		return unsettled{}, fault(NotNow,
@@ -240,23 +247,31 @@ func notUnknown(key tool.CallID, record dedupe.Record) error {
 	panic(fmt.Sprintf("a record in no state: %s", record.State))
 }
 
-// resolved says why a resolution was not made; nil when it was.
-func (e Settlements) resolved(ctx context.Context, c *call, settled bool, err error) error {
+// unlessSettled says why what somebody has decided of a call was not written down; nil when it was.
+// instead says so of one that has changed.
+func (e Settlements) unlessSettled(ctx context.Context, key tool.CallID, settled bool, err error,
+	instead func(context.Context, tool.CallID, dedupe.Record) error,
+) error {
 	switch {
 	case err != nil && ctx.Err() != nil:
 		return ctx.Err()
 	case dedupe.IsCorrupt(err):
 		return notLookedUp(ctx, err)
 	case err != nil:
-		return fault(StoreDown, "the store is down: the call may be settled or not; look at it when the store is back, then send the request again if it is still unknown")
+		return fault(StoreDown, "the store is down: the call may be settled or not; look at it when the store is back, then send the request again if it still waits for that")
 	case settled:
 		return nil
 	}
-	record, err := e.Dedupe.Lookup(ctx, c.Key)
+	record, err := e.Dedupe.Lookup(ctx, key)
 	if err != nil {
 		return notLookedUp(ctx, err)
 	}
-	if err := notUnknown(c.Key, record); err != nil {
+	return instead(ctx, key, record)
+}
+
+// unresolved says why a resolution has changed nothing, by what the call is now.
+func unresolved(_ context.Context, key tool.CallID, record dedupe.Record) error {
+	if err := notUnknown(key, record); err != nil {
 		return err
 	}
 	return fault(Changed, "the call has changed in this moment, and is unknown again at epoch %d: look at it anew", record.Epoch)

@@ -169,34 +169,34 @@ func (e Records) PlanUndo(ctx context.Context, tenant string, req *sidecallv1.Pl
 	case req.GetToolUseId() != "" && len(effects) == 1 && effects[0].GetUnknown():
 		return nil, fault(NotNow, "the call %s cannot be undone now: %s. Find out what became of it, and resolve it, first", tool.Quote(req.GetToolUseId()), effects[0].GetNotUndoable())
 	case req.GetToolUseId() != "" && len(effects) == 0 && next == "":
-		return nil, e.nothingToUndo(ctx, tenant, req)
+		return nil, asked.nothing(ctx)
 	case len(effects) == 0 && next == "" && req.GetPageToken() == "":
-		return nil, e.unknownConversation(ctx, tenant, req.GetConversationId())
+		return nil, asked.unlessKnown(ctx)
 	}
 	return &sidecallv1.PlanUndoResponse{Effects: effects, NextPageToken: next}, nil
 }
 
-// nothingToUndo says why a call that is named has no effect that could be undone.
-func (e Records) nothingToUndo(ctx context.Context, tenant string, req *sidecallv1.PlanUndoRequest) error {
-	found, err := e.Find(ctx, tenant, &sidecallv1.FindExecutionsRequest{ToolUseId: req.GetToolUseId(), ConversationId: req.GetConversationId()})
+// nothing says why a call that is named has no effect that could be undone.
+func (h *effectQuery) nothing(ctx context.Context) error {
+	found, err := h.Find(ctx, h.tenant, &sidecallv1.FindExecutionsRequest{ToolUseId: h.id, ConversationId: h.conversation})
 	if err != nil {
 		return err
 	}
 	for _, one := range found.GetExecutions() {
-		return fault(NotNow, "the call %s has had no effect: %s", tool.Quote(req.GetToolUseId()), one.GetExplanation())
+		return fault(NotNow, "the call %s has had no effect: %s", tool.Quote(h.id), one.GetExplanation())
 	}
-	return fault(NotFound, "tool_use_id: no call %s of the conversation %s is known", tool.Quote(req.GetToolUseId()), tool.Quote(req.GetConversationId()))
+	return fault(NotFound, "tool_use_id: no call %s of the conversation %s is known", tool.Quote(h.id), tool.Quote(h.conversation))
 }
 
-// unknownConversation says that no call of a conversation is known; nil where there is one, none of
+// unlessKnown says that no call of the conversation is known; nil where there is one, none of
 // which had an effect.
-func (e Records) unknownConversation(ctx context.Context, tenant, conversation string) error {
-	page, err := e.Dedupe.Find(ctx, dedupe.Search{Tenant: tenant, Term: ConversationTerm(tenant, conversation), Conversation: conversation, Most: 1})
+func (h *effectQuery) unlessKnown(ctx context.Context) error {
+	page, err := h.Dedupe.Find(ctx, dedupe.Search{Tenant: h.tenant, Term: ConversationTerm(h.tenant, h.conversation), Conversation: h.conversation, Most: 1})
 	switch {
 	case err != nil:
 		return notLookedUp(ctx, err)
 	case len(page.Calls) == 0:
-		return fault(NotFound, "conversation_id: no call of the conversation %s is known: it is of another tenant, or never was, or is forgotten", tool.Quote(conversation))
+		return fault(NotFound, "conversation_id: no call of the conversation %s is known: it is of another tenant, or never was, or is forgotten", tool.Quote(h.conversation))
 	}
 	return nil
 }
