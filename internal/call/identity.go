@@ -101,32 +101,29 @@ func promptOf(req identified) string {
 // impossible says what is wrong with what a program says of a call, beside its
 // identity; nil when nothing is.
 func impossible(req *sidecallv1.ExecuteToolRequest) *tool.Error {
-	var why tool.Error
 	switch timeout := req.GetTimeout(); {
 	case len(req.GetLabels()) > maxLabels:
-		why = explain.TooManyLabels(len(req.GetLabels()), maxLabels)
+		return new(explain.TooManyLabels(len(req.GetLabels()), maxLabels))
 	case req.GetMaxOutputChars() < 0:
-		why = explain.Negative("max_output_chars", fmt.Sprint(req.GetMaxOutputChars()))
+		return new(explain.Negative("max_output_chars", fmt.Sprint(req.GetMaxOutputChars())))
 	case req.GetTokensUsed() < 0:
-		why = explain.Negative("tokens_used", fmt.Sprint(req.GetTokensUsed()))
+		return new(explain.Negative("tokens_used", fmt.Sprint(req.GetTokensUsed())))
 	case timeout != nil && (timeout.CheckValid() != nil || timeout.AsDuration() < 0):
-		why = explain.Negative("timeout", fmt.Sprintf("%d s %d ns", timeout.GetSeconds(), timeout.GetNanos()))
-	default:
+		return new(explain.Negative("timeout", fmt.Sprintf("%d s %d ns", timeout.GetSeconds(), timeout.GetNanos())))
+	case len(req.GetLabels()) > 0: // most have none
 		return wrongLabel(req.GetLabels())
 	}
-	return &why
+	return nil
 }
 
 func wrongLabel(labels map[string]string) *tool.Error {
 	for _, key := range slices.Sorted(maps.Keys(labels)) {
 		for _, text := range [...]string{key, labels[key]} {
 			if len(text) > maxLabelBytes {
-				why := explain.TooLong("labels", text, maxLabelBytes)
-				return &why
+				return new(explain.TooLong("labels", text, maxLabelBytes))
 			}
 			if !utf8.ValidString(text) {
-				why := explain.NotUTF8("labels", text)
-				return &why
+				return new(explain.NotUTF8("labels", text))
 			}
 		}
 	}
