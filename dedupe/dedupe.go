@@ -124,13 +124,9 @@ func (d *Dedupe) Resolve(ctx context.Context, call Listed, as State, result []by
 // LeavesReceipts reports that settlements leave receipts.
 func (d *Dedupe) LeavesReceipts() bool { return d.options.Receipts }
 
-// Receipts is Ledger.Receipts; of a store that is none there are none.
+// Receipts is Store.Receipts.
 func (d *Dedupe) Receipts(ctx context.Context, tenant, conversation string, from int64) (Chain, error) {
-	ledger, ok := d.fence.Store.(Ledger)
-	if !ok {
-		return Chain{}, nil
-	}
-	chain, err := ledger.Receipts(ctx, tenant, conversation, from)
+	chain, err := d.fence.Receipts(ctx, tenant, conversation, from)
 	d.courier.heard(err)
 	return chain, err
 }
@@ -157,12 +153,7 @@ func (d *Dedupe) Ping(ctx context.Context) error {
 }
 
 // Now returns the time of the store, by which the instants of a record go.
-func (d *Dedupe) Now(ctx context.Context) (time.Time, error) {
-	if clock, ok := d.fence.Store.(Clock); ok {
-		return clock.Now(ctx)
-	}
-	return time.Now(), nil
-}
+func (d *Dedupe) Now(ctx context.Context) (time.Time, error) { return d.fence.Now(ctx) }
 
 // Late counts the settlements that were late since the start of this process.
 func (d *Dedupe) Late() LateState { return d.courier.state() }

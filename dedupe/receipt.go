@@ -148,7 +148,7 @@ func (c *chaining) Apply(rows Rows) error {
 	return c.err
 }
 
-// Receipts implements Ledger.
+// Receipts implements Store.
 func (m Machine) Receipts(ctx context.Context, tenant, conversation string, from int64) (Chain, error) {
 	s := &chaining{step: step{key: tool.CallID{Tenant: tenant, Conversation: conversation, ID: "."}}, from: from}
 	if err := m.Look(ctx, s); err != nil {

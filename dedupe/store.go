@@ -49,6 +49,11 @@ type Store interface {
 	Find(ctx context.Context, s Search) (Page, error)
 	// Output returns a kept output of the tenant; ErrNoOutput when there is none.
 	Output(ctx context.Context, tenant, ref string) (Output, error)
+	// Receipts returns the head of the receipts of a conversation, and lines down from one on;
+	// from the last for 0. At most ChainPage.
+	Receipts(ctx context.Context, tenant, conversation string, from int64) (Chain, error)
+	// Now returns the store's time, which may be another than this process's.
+	Now(ctx context.Context) (time.Time, error)
 	// Ping reports whether the store can serve now.
 	Ping(ctx context.Context) error
 	Close() error
@@ -60,17 +65,4 @@ type Watcher interface {
 	// Watch returns a channel that gets a value soon after the call was settled, or may have
 	// been. stop, which must be called, ends it.
 	Watch(key tool.CallID) (hints <-chan struct{}, stop func())
-}
-
-// Clock is a Store that can tell its time, by which the instants of its records go.
-type Clock interface {
-	// Now returns the store's time, which may be another than this process's.
-	Now(ctx context.Context) (time.Time, error)
-}
-
-// Ledger is a Store that can tell the receipts that settlements have left in it.
-type Ledger interface {
-	// Receipts returns the head of the receipts of a conversation, and lines down from one on;
-	// from the last for 0. At most ChainPage.
-	Receipts(ctx context.Context, tenant, conversation string, from int64) (Chain, error)
 }

@@ -47,10 +47,7 @@ type Store struct {
 	closeOnce func() error
 }
 
-var (
-	_ dedupe.Store = (*Store)(nil)
-	_ dedupe.Clock = (*Store)(nil)
-)
+var _ dedupe.Store = (*Store)(nil)
 
 // Open opens the store at path and creates it when there is no file. The error
 // names the path; it wraps dedupe.ErrCorrupt when the file is damaged, which is
@@ -177,5 +174,5 @@ func read[T any](ctx context.Context, s *Store, find func(t *txn) (T, error)) (w
 	return what, err
 }
 
-// Now implements dedupe.Clock.
+// Now implements dedupe.Store.
 func (s *Store) Now(context.Context) (time.Time, error) { return s.clock.now(), nil }

@@ -53,7 +53,6 @@ type Store struct {
 var _ interface {
 	dedupe.Store
 	dedupe.Watcher
-	dedupe.Clock
 	dedupe.Tenures
 	conversation.Store
 } = (*Store)(nil)
