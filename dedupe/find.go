@@ -6,8 +6,6 @@ import (
 	"crypto/sha256"
 	"encoding/binary"
 	"time"
-
-	"github.com/sidecall/sidecall/internal/tool"
 )
 
 // Term is something that calls of a tenant can be found by: the hash of its kind, a name and a
@@ -66,9 +64,4 @@ func (d *Dedupe) Find(ctx context.Context, s Search) (Page, error) {
 	d.courier.heard(err)
 	page.Calls = d.named(page.Calls)
 	return page, err
-}
-
-// indexBytes is roughly how much is written for a call to be found by terms.
-func indexBytes(key *tool.CallID, terms []Term) int {
-	return len(terms) * (len(Term{}) + keyBytes(key))
 }

@@ -264,7 +264,11 @@ func (s *step) free(name Sheet) {
 
 type renewing struct {
 	step
-	renewal  Renewal
+	renewal Renewal
+	renewed
+}
+
+type renewed struct {
 	next     Record
 	restored bool
 }
