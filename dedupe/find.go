@@ -2,7 +2,6 @@ package dedupe
 
 import (
 	"cmp"
-	"context"
 	"crypto/sha256"
 	"encoding/binary"
 	"time"
@@ -55,13 +54,4 @@ func (s *Search) Validate() error {
 	return cmp.Or(
 		between("bytes of a tenant", len(s.Tenant), 0, MaxKeyBytes),
 		between("calls of a page", s.Most, 1, MaxFound))
-}
-
-// Find is Store.Find. What cannot be read, and has no name of a call, is only told in the log; what
-// waits in the journal is known to Told.
-func (d *Dedupe) Find(ctx context.Context, s Search) (Page, error) {
-	page, err := d.fence.Find(ctx, s)
-	d.courier.heard(err)
-	page.Calls = d.named(page.Calls)
-	return page, err
 }

@@ -135,41 +135,28 @@ func (r Record) holds(now time.Time) bool { return r.State == Held && now.Before
 
 // hold is the record of a call of which a person is asked. What is known of attempts before stays.
 func (r Record) hold(req Request, now time.Time) Record {
-	if r.State == Absent {
-		r.Effect = req.Effect
+	next := req.record(Held, now, req.Hold.For)
+	next.Epoch, next.FinishedAt, next.Attempts, next.Result = r.Epoch, r.FinishedAt, r.Attempts, req.Hold.Result
+	if r.State != Absent {
+		next.Effect = r.Effect
 	}
 	if r.Lost { // there is at least the attempt that was lost
-		r.Attempts = max(r.Attempts, 1)
+		next.Attempts = max(r.Attempts, 1)
 	}
-	return Record{
-		State:       Held,
-		Epoch:       r.Epoch,
-		Owner:       req.Owner,
-		Tool:        req.Tool,
-		Effect:      r.Effect,
-		Fingerprint: req.Fingerprint,
-		StartedAt:   now,
-		FinishedAt:  r.FinishedAt,
-		LeaseUntil:  now.Add(req.Hold.For),
-		Attempts:    r.Attempts,
-		Details:     req.Details,
-		Result:      req.Hold.Result,
-	}
+	return next
 }
 
 func (r Record) claim(req Request, now time.Time) Record {
+	next := req.record(Claimed, now, req.Lease)
+	next.Epoch, next.Counter, next.Approval = r.Epoch+1, req.Draw.Counter, r.Approval
+	return next
+}
+
+// record is that of a call which the request begins, with a lease or a hold from now.
+func (r *Request) record(state State, now time.Time, lasts time.Duration) Record {
 	return Record{
-		State:       Claimed,
-		Epoch:       r.Epoch + 1,
-		Owner:       req.Owner,
-		Tool:        req.Tool,
-		Effect:      req.Effect,
-		Fingerprint: req.Fingerprint,
-		StartedAt:   now,
-		LeaseUntil:  now.Add(req.Lease),
-		Counter:     req.Draw.Counter,
-		Details:     req.Details,
-		Approval:    r.Approval,
+		State: state, Owner: r.Owner, Tool: r.Tool, Effect: r.Effect, Fingerprint: r.Fingerprint,
+		StartedAt: now, LeaseUntil: now.Add(lasts), Details: r.Details,
 	}
 }
 

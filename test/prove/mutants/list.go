@@ -34,7 +34,7 @@ func machine() []Mutant {
 		one("state.go: what is declared anew counts as unsent", stateMachine, "= req.Effect, max(r.Attempts, 1), nil", "= req.Effect, 0, nil", memoryHistories),
 		one("state.go: a running call is resolved", stateMachine,
 			"seen := r.Observed(now).State\n", "seen := r.Observed(r.LeaseUntil).State\n", memoryHistories),
-		one("state.go: a claim does not count its epoch", stateMachine, "r.Epoch + 1,", "max(r.Epoch, 1),", memoryHistories),
+		one("state.go: a claim does not count its epoch", stateMachine, "= r.Epoch+1, req", "= max(r.Epoch, 1), req", memoryHistories),
 		one("state.go: an expired non_idempotent claim is taken over", stateMachine,
 			"case !r.Effect.Repeatable() || !req.Effect.Repeatable():", "case false:", memoryHistories),
 		one("state.go: only the request's effect counts", stateMachine,
@@ -60,12 +60,12 @@ func machine() []Mutant {
 		short(one("state.go: a held call runs unasked", stateMachine, "	case holds:\n		return r, AwaitsApproval, false\n", "	case holds:\n		return r.claim(req, now), Won, true\n", memoryHistories)),
 		one("state.go: a call that asks is not held", stateMachine, "		return r.hold(req, now), AwaitsApproval, true\n", "		return r.claim(req, now), Won, true\n", memoryHistories),
 		one("state.go: who only asks claims", stateMachine, "	if req.HoldOnly && verdict == Won {\n", "	if false {\n", memoryHistories),
-		one("state.go: an approval is lost with the claim", stateMachine, "		Approval:    r.Approval,\n", "", memoryHistories),
+		one("state.go: an approval is lost with the claim", stateMachine, "req.Draw.Counter, r.Approval\n", "req.Draw.Counter, nil\n", memoryHistories),
 		one("state.go: an approval counts for good", stateMachine, "	if r.State == Held && !holds {\n", "	if false {\n", memoryHistories),
 		one("state.go: a hold that is over is approved", stateMachine, "	case r.Approved() || !r.holds(now):\n", "	case r.Approved():\n", memoryHistories),
 		one("state.go: a hold that is over is denied", stateMachine, "(seen == Unknown || seen == Held)", "(seen == Unknown || r.State == Held)", decidedHolds),
 		one("state.go: an approval is overwritten", stateMachine, "	case r.Approved() || !r.holds(now):\n", "	case !r.holds(now):\n", memoryHistories),
-		one("state.go: a hold forgets the attempts before it", stateMachine, "		Attempts:    r.Attempts,\n", "", memoryHistories),
+		one("state.go: a hold forgets the attempts before it", stateMachine, "= r.Epoch, r.FinishedAt, r.Attempts, req", "= r.Epoch, r.FinishedAt, 0, req", memoryHistories),
 		one("state.go: a hold that is over is told as one", stateMachine, "	if r.State == Held && !r.holds(now) {\n		r.State,", "	if false {\n		r.State,", memoryHistories),
 	}
 }
