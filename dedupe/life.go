@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"sync"
 	"time"
 )
@@ -70,21 +71,17 @@ func (l *life) rounds(round func() (rest time.Duration, wake <-chan struct{})) {
 }
 
 // untilWoken is a wait that has no end of its own.
-const untilWoken = -1
+const untilWoken = time.Duration(math.MaxInt64)
 
 // wait returns nil when the time is over or something comes from wake, an error
 // when ctx or the life ends before.
 func (l *life) wait(ctx context.Context, pause time.Duration, wake <-chan struct{}) error {
-	var over <-chan time.Time
-	if pause != untilWoken {
-		timer := time.NewTimer(pause)
-		defer timer.Stop()
-		over = timer.C
-	}
+	timer := time.NewTimer(pause)
+	defer timer.Stop()
 	select {
 	case <-wake:
 		return nil
-	case <-over:
+	case <-timer.C:
 		return nil
 	case <-ctx.Done():
 		return ctx.Err()

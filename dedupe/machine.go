@@ -20,9 +20,9 @@ const usualBytes = 1 << 10
 
 // ask has an engine do a step, unless its request is invalid, and returns the answer, which may
 // still be decided where there is an error.
-func ask[T any](ctx context.Context, do func(context.Context, Step) error, s Step, answer *T, invalid error) (T, error) {
+func ask[T any](ctx context.Context, m Machine, s Step, answer *T, invalid error) (T, error) {
 	if invalid == nil {
-		invalid = do(ctx, s)
+		invalid = m.Do(ctx, s)
 	}
 	if invalid != nil {
 		return *new(T), invalid
@@ -37,7 +37,7 @@ func (m Machine) Admit(ctx context.Context, req Request) (Admission, error) {
 		s.bytes += len(req.Hold.Result)
 	}
 	s.wide = req.EffectKey.WholeTenant
-	return ask(ctx, m.Do, s, &s.admission, s.req.Validate())
+	return ask(ctx, m, s, &s.admission, s.req.Validate())
 }
 
 // Settle implements Store.
@@ -48,14 +48,14 @@ func (m Machine) Settle(ctx context.Context, settlement Settlement) (SettleVerdi
 	if settlement.Output != nil {
 		s.room, s.bytes = Keeps, s.bytes+len(settlement.Output.Data)
 	}
-	return ask(ctx, m.Do, s, &s.verdict, s.settlement.Validate())
+	return ask(ctx, m, s, &s.verdict, s.settlement.Validate())
 }
 
 // Renew implements Store.
 func (m Machine) Renew(ctx context.Context, renewal Renewal) (record Record, restored bool, err error) {
 	s := &renewing{step: m.step(renewal.Key, Frees, 0), renewal: renewal}
 	s.wide = renewal.Claim.EffectKey.WholeTenant
-	done, err := ask(ctx, m.Do, s, &s.renewed, s.renewal.Validate())
+	done, err := ask(ctx, m, s, &s.renewed, s.renewal.Validate())
 	return done.next, done.restored, err
 }
 
@@ -67,18 +67,18 @@ func (m Machine) Lookup(ctx context.Context, key tool.CallID) (Record, error) {
 
 // See returns the record of a call, for who changes it if it is still that one.
 func (m Machine) See(ctx context.Context, key tool.CallID) (Known, error) {
-	s := &noting{step: step{key: key}}
-	return ask(ctx, m.Look, s, &s.known, nil)
+	s := &noting{step: m.step(key, Begins, 0)}
+	return ask(ctx, m, s, &s.known, nil)
 }
 
 // Note implements Store.
 func (m Machine) Note(ctx context.Context, n Note) (Known, error) {
 	s := &noting{step: m.step(n.Key, Begins, appendBytes(n.Appends)), note: n}
-	return ask(ctx, m.Do, s, &s.known, s.note.Validate())
+	return ask(ctx, m, s, &s.known, s.note.Validate())
 }
 
 // Receipts implements Store.
 func (m Machine) Receipts(ctx context.Context, tenant, conversation string, from int64) (Chain, error) {
-	s := &chaining{step: step{key: tool.CallID{Tenant: tenant, Conversation: conversation, ID: "."}}, from: from}
-	return ask(ctx, m.Look, s, &s.chain, nil)
+	s := &chaining{step: m.step(tool.CallID{Tenant: tenant, Conversation: conversation, ID: "."}, Begins, 0), from: from}
+	return ask(ctx, m, s, &s.chain, nil)
 }

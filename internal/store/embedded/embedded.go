@@ -133,11 +133,6 @@ func (s *Store) Do(ctx context.Context, step dedupe.Step) error {
 	return s.do(ctx, newOperation(step.Room(), step.Bytes(), apply))
 }
 
-// Look implements dedupe.Engine.
-func (s *Store) Look(ctx context.Context, step dedupe.Step) error {
-	return s.look(ctx, func(t *txn) error { return step.Apply(t) })
-}
-
 // Output implements dedupe.Store.
 func (s *Store) Output(ctx context.Context, tenant, ref string) (dedupe.Output, error) {
 	return read(ctx, s, func(t *txn) (dedupe.Output, error) { return t.output(tenant, ref) })

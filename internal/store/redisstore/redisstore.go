@@ -114,9 +114,6 @@ func (s *Store) Do(ctx context.Context, step dedupe.Step) error {
 	return s.run(ctx, RecordKey(s.options.KeyPrefix, step.Call()), step)
 }
 
-// Look implements dedupe.Engine.
-func (s *Store) Look(ctx context.Context, step dedupe.Step) error { return s.Do(ctx, step) }
-
 // Output implements dedupe.Store.
 func (s *Store) Output(ctx context.Context, tenant, ref string) (dedupe.Output, error) {
 	key, output := appendKey(nil, s.options.KeyPrefix, "output/", nowhere, tenant, ref), dedupe.Output{}
