@@ -11,8 +11,8 @@ import (
 
 // life is the time from New to Close, and what runs in the background meanwhile.
 type life struct {
-	open       context.Context // ends when Close begins
-	shut       context.CancelFunc
+	open       context.Context // ends with ErrClosed when Close begins
+	shut       context.CancelCauseFunc
 	background context.Context // ends when Close has waited long enough
 	cancel     context.CancelFunc
 
@@ -22,7 +22,7 @@ type life struct {
 
 func newLife() *life {
 	l := &life{}
-	l.open, l.shut = context.WithCancel(context.Background())
+	l.open, l.shut = context.WithCancelCause(context.Background())
 	l.background, l.cancel = context.WithCancel(context.Background())
 	return l
 }
@@ -42,11 +42,11 @@ func (l *life) start(task func()) bool {
 // no time left. ErrClosed says that it was ended before.
 func (l *life) end(ctx context.Context) (err error) {
 	l.mu.Lock()
-	before := l.open.Err()
-	l.shut()
+	before := context.Cause(l.open)
+	l.shut(ErrClosed)
 	l.mu.Unlock()
 	if before != nil {
-		return ErrClosed
+		return before
 	}
 	stop := context.AfterFunc(ctx, l.cancel)
 	l.tasks.Wait()

@@ -151,10 +151,8 @@ func (a *admitting) Apply(rows Rows) error {
 	if a.binds || told.Verdict == MayRun {
 		a.logs(a.req.Logs, &told.Logs)
 	}
-	if a.binds {
-		if a.req.Receipt { // so that an engine that goes by what it has read has the head when the call settles
-			read(&a.step, rows.Sheet, receiptSheet(&a.key, 0))
-		}
+	if a.binds && a.req.Receipt { // so that an engine that goes by what it has read has the head when the call settles
+		read(&a.step, rows.Sheet, receiptSheet(&a.key, 0))
 	}
 	if told.Verdict != Exceeded { // which tells what stands in the way
 		told.Tally = a.tally(a.req.Draw.Counter).Tally
