@@ -42,21 +42,25 @@ func (m Machine) Admit(ctx context.Context, req Request) (Admission, error) {
 
 // Settle implements Store.
 func (m Machine) Settle(ctx context.Context, settlement Settlement) (SettleVerdict, error) {
-	s := &settling{settlement: settlement}
-	s.step = m.step(settlement.Key, Frees, len(settlement.Result)+appendBytes(settlement.Appends))
-	s.wide = settlement.Frees.WholeTenant || settlement.Claim != nil && settlement.Claim.EffectKey.WholeTenant
-	if settlement.Output != nil {
-		s.room, s.bytes = Keeps, s.bytes+len(settlement.Output.Data)
-	}
+	s := m.settling(settlement)
 	return ask(ctx, m, s, &s.verdict, s.settlement.Validate())
+}
+
+func (m Machine) settling(end Settlement) *settling {
+	s := &settling{settlement: end, step: m.step(end.Key, Frees, len(end.Result)+appendBytes(end.Appends))}
+	s.wide = end.Frees.WholeTenant || end.Claim != nil && end.Claim.EffectKey.WholeTenant
+	if end.Output != nil {
+		s.room, s.bytes = Keeps, s.bytes+len(end.Output.Data)
+	}
+	return s
 }
 
 // Renew implements Store.
 func (m Machine) Renew(ctx context.Context, renewal Renewal) (record Record, restored bool, err error) {
-	s := &renewing{step: m.step(renewal.Key, Frees, 0), renewal: renewal}
-	s.wide = renewal.Claim.EffectKey.WholeTenant
-	done, err := ask(ctx, m, s, &s.renewed, s.renewal.Validate())
-	return done.next, done.restored, err
+	s := m.settling(Settlement{Key: renewal.Key, Claim: &renewal.Claim, Retention: renewal.Retention})
+	s.renewal = &renewal
+	done, err := ask(ctx, m, s, &s.ending, renewal.Validate())
+	return done.next, done.verdict == SettledAnew, err
 }
 
 // Lookup implements Store.

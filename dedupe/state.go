@@ -317,23 +317,23 @@ func (r Record) settleLate(s Settlement, now time.Time) (next Record, verdict Se
 //
 // Nobody can know whether another has run a forgotten call meanwhile and was forgotten too.
 // So the owner of what must not be repeated starts nothing any more, but it can still say
-// what became of the call.
-func (r Record) Renew(renewal *Renewal, now time.Time) (next Record, changed bool) {
+// what became of the call. The verdicts are as those of a settlement.
+func (r Record) Renew(renewal *Renewal, now time.Time) (next Record, verdict SettleVerdict) {
 	claim := &renewal.Claim.Record
 	switch {
 	case r.State == Claimed && r.Owner == claim.Owner && r.Epoch == claim.Epoch:
-		next = r
+		next, verdict = r, Settled
 	case r.State == Absent:
-		next = *claim
+		next, verdict = *claim, SettledAnew
 		next.State, next.FinishedAt, next.Attempts, next.Result = Claimed, time.Time{}, 0, nil
 		if !next.Effect.Repeatable() {
-			return next.lost(now), true
+			return next.lost(now), verdict
 		}
 	default:
-		return r, false
+		return r, Superseded
 	}
 	next.LeaseUntil = now.Add(renewal.Lease)
-	return next, true
+	return next, verdict
 }
 
 // Observed returns the record as somebody who only looks should be told of it: a claim whose

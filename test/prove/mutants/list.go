@@ -104,7 +104,7 @@ func layers() []Mutant {
 			"if s.State == Unknown && c.origin.Record.Effect.Repeatable() {", "if s.State == Unknown {", callHistories),
 		one("dedupe: an expired claim is taken over, seen by calls", stateMachine,
 			"case !r.Effect.Repeatable() || !req.Effect.Repeatable():", "case false:", callHistories),
-		one("dedupe: a forgotten claim is not written back", stateMachine, "	case r.State == Absent:\n		next = *claim\n", "	case false:\n		next = *claim\n", forgottenClaim),
+		one("dedupe: a forgotten claim is not written back", stateMachine, "	case r.State == Absent:\n		next, verdict = *claim,", "	case false:\n		next, verdict = *claim,", forgottenClaim),
 		one("dedupe: a running call is renewed no longer than its record is kept", claim,
 			"	if !ok {\n\t\tend = sent", "	if !ok || end.Sub(sent) > d.options.Retention {\n\t\tend = sent", longCall),
 		one("dedupe: a duplicate does not ask again", ticket,
