@@ -268,7 +268,8 @@ func (s *step) hold(e *EffectKey) {
 // free takes the call out of those that hold an effect.
 func (s *step) free(name Sheet) {
 	if keys := s.holders(name); slices.Contains(keys, s.key) {
-		s.setSheet(name, encodeHolders(Freed(keys, s.key)), 0)
+		keys = slices.DeleteFunc(keys, func(k tool.CallID) bool { return k == s.key })
+		s.setSheet(name, encodeHolders(keys), 0)
 	}
 }
 
