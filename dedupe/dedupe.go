@@ -89,9 +89,8 @@ func (d *Dedupe) AtWork(key tool.CallID) bool { return d.flights.atWork(key) }
 // Tally returns what a counter of a conversation stands at.
 func (d *Dedupe) Tally(ctx context.Context, tenant, conversation, counter string) (Tally, error) {
 	nobody := tool.CallID{Tenant: tenant, Conversation: conversation, ID: "."}
-	noted, err := d.fence.Note(ctx, Note{Key: nobody, Counter: counter, Retention: d.options.Retention})
-	d.courier.heard(err)
-	return noted.Tally, err
+	known, err := d.Known(ctx, Note{Key: nobody, Counter: counter})
+	return known.Tally, err
 }
 
 // ListOpen is Store.ListOpen, as Find is Store.Find. What cannot be read, and has no name of a
