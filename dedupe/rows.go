@@ -33,13 +33,19 @@ type Rows interface {
 	// Index makes a call, whose record the step has set, found by terms, for keep from now at
 	// least: see Store.Find.
 	Index(key tool.CallID, terms []Term, keep time.Duration) error
+	LogRows
+
+	// Keep keeps an output.
+	Keep(tenant string, output *Output) error
+}
+
+// LogRows are the logs among rows.
+type LogRows interface {
 	// Append adds an entry to a log of the conversation of a call, kept for keep from now.
 	Append(key tool.CallID, entry Append, keep time.Duration) error
 	// Logs fills in what stands in logs of the conversation of a call after the step, perhaps
 	// only when Apply is over.
 	Logs(key tool.CallID, names []string, into *Logs) error
-	// Keep keeps an output.
-	Keep(tenant string, output *Output) error
 }
 
 // Kinds of sheets.

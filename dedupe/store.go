@@ -32,11 +32,20 @@ type Store interface {
 	// Renew extends the lease of a claim, which it restores when the store has forgotten it:
 	// see Record.Renew. It returns the record as it is then.
 	Renew(ctx context.Context, r Renewal) (record Record, restored bool, err error)
-	// Lookup returns the record as it is Observed; State is Absent when there is none.
-	Lookup(ctx context.Context, key tool.CallID) (Record, error)
 	// Note takes down what a refused call leaves in the logs of its conversation, unless the
 	// call is known. The record it returns is as Lookup's, the logs are those after it.
 	Note(ctx context.Context, n Note) (Known, error)
+	Reader
+
+	// Ping reports whether the store can serve now.
+	Ping(ctx context.Context) error
+	Close() error
+}
+
+// Reader is what a Store tells, and changes nothing for.
+type Reader interface {
+	// Lookup returns the record as it is Observed; State is Absent when there is none.
+	Lookup(ctx context.Context, key tool.CallID) (Record, error)
 	// ListOpen lists the calls that wait for a person as they are Observed (Record.Open), in no
 	// particular order. from is empty, or the Next of the page before. The work of a page is bounded; a call that
 	// begins to wait meanwhile may be missing, and one may stand on several pages. A record
@@ -54,9 +63,6 @@ type Store interface {
 	Receipts(ctx context.Context, tenant, conversation string, from int64) (Chain, error)
 	// Now returns the store's time, which may be another than this process's.
 	Now(ctx context.Context) (time.Time, error)
-	// Ping reports whether the store can serve now.
-	Ping(ctx context.Context) error
-	Close() error
 }
 
 // Watcher is a Store that can say when another process has settled a call. What it says is a
