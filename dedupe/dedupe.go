@@ -89,59 +89,55 @@ func (d *Dedupe) AtWork(key tool.CallID) bool { return d.flights.atWork(key) }
 // Tally returns what a counter of a conversation stands at.
 func (d *Dedupe) Tally(ctx context.Context, tenant, conversation, counter string) (Tally, error) {
 	nobody := tool.CallID{Tenant: tenant, Conversation: conversation, ID: "."}
-	noted, err := d.fence.Note(ctx, Note{Key: nobody, Counter: counter, Retention: d.options.Retention})
-	d.courier.heard(err)
-	return noted.Tally, err
+	known, err := d.Known(ctx, Note{Key: nobody, Counter: counter})
+	return known.Tally, err
 }
 
-// ListOpen is Store.ListOpen. What cannot be read, and has no name of a call, is only
-// told in the log.
+// ListOpen is Store.ListOpen, as Find is Store.Find. What cannot be read, and has no name of a
+// call, is only told in the log; what waits in the journal is known to Told.
 func (d *Dedupe) ListOpen(ctx context.Context, from string) (Page, error) {
-	page, err := d.fence.ListOpen(ctx, from)
-	page.Calls = d.named(page.Calls)
-	return page, err
+	return d.listed(d.fence.ListOpen(ctx, from))
 }
 
-// named are the calls of a listing that have a name. Of all that cannot be read the log is told.
-func (d *Dedupe) named(calls []Listed) []Listed {
-	return slices.DeleteFunc(calls, func(call Listed) bool {
+// Find is Store.Find: see ListOpen.
+func (d *Dedupe) Find(ctx context.Context, s Search) (Page, error) {
+	return d.listed(d.fence.Find(ctx, s))
+}
+
+// listed leaves out of a page what has no name. Of all that cannot be read the log is told.
+func (d *Dedupe) listed(page Page, err error) (Page, error) {
+	d.courier.heard(err)
+	page.Calls = slices.DeleteFunc(page.Calls, func(call Listed) bool {
 		if call.Err != nil {
 			d.courier.heard(call.Err)
 		}
 		return call.Key.ID == ""
 	})
+	return page, err
 }
 
 // Resolve settles an Unknown or a Held call on behalf of somebody other than its owner, who has
-// looked at it. Superseded means that it is no longer what it was then.
-func (d *Dedupe) Resolve(ctx context.Context, call Listed, as State, result []byte) (SettleVerdict, error) {
-	return d.fence.Settle(ctx, Settlement{
+// looked at it. As Held it may be run when it is sent again, and words say who allows it; else
+// they are its result. Superseded means that it is no longer what it was then.
+func (d *Dedupe) Resolve(ctx context.Context, call Listed, as State, words []byte) (SettleVerdict, error) {
+	s := Settlement{
 		Key: call.Key, Owner: call.Record.Owner, Epoch: call.Record.Epoch, Resolves: true,
-		State: as, Attempts: call.Record.Attempts, Result: result, Details: call.Record.Details, Retention: d.options.Retention,
-	})
+		State: as, Attempts: call.Record.Attempts, Result: words, Details: call.Record.Details, Retention: d.options.Retention,
+	}
+	if as == Held {
+		s.Result, s.Approval = nil, words
+	}
+	return d.fence.Settle(ctx, s)
 }
 
 // LeavesReceipts reports that settlements leave receipts.
 func (d *Dedupe) LeavesReceipts() bool { return d.options.Receipts }
 
-// Receipts is Ledger.Receipts; of a store that is none there are none.
+// Receipts is Store.Receipts.
 func (d *Dedupe) Receipts(ctx context.Context, tenant, conversation string, from int64) (Chain, error) {
-	ledger, ok := d.fence.Store.(Ledger)
-	if !ok {
-		return Chain{}, nil
-	}
-	chain, err := ledger.Receipts(ctx, tenant, conversation, from)
+	chain, err := d.fence.Receipts(ctx, tenant, conversation, from)
 	d.courier.heard(err)
 	return chain, err
-}
-
-// Approve lets a Held call, which somebody has looked at, be run when it is sent again. Superseded
-// means that it is no longer what it was then. To Resolve it as Done denies it.
-func (d *Dedupe) Approve(ctx context.Context, call Listed, approval []byte) (SettleVerdict, error) {
-	return d.fence.Settle(ctx, Settlement{
-		Key: call.Key, Owner: call.Record.Owner, Epoch: call.Record.Epoch, Resolves: true,
-		State: Held, Approval: approval, Retention: d.options.Retention,
-	})
 }
 
 // Output is Store.Output.
@@ -157,12 +153,7 @@ func (d *Dedupe) Ping(ctx context.Context) error {
 }
 
 // Now returns the time of the store, by which the instants of a record go.
-func (d *Dedupe) Now(ctx context.Context) (time.Time, error) {
-	if clock, ok := d.fence.Store.(Clock); ok {
-		return clock.Now(ctx)
-	}
-	return time.Now(), nil
-}
+func (d *Dedupe) Now(ctx context.Context) (time.Time, error) { return d.fence.Now(ctx) }
 
 // Late counts the settlements that were late since the start of this process.
 func (d *Dedupe) Late() LateState { return d.courier.state() }

@@ -142,11 +142,6 @@ func Taken(holders []tool.CallID, key tool.CallID) []tool.CallID {
 	return holders[:min(len(holders), MaxHolders)]
 }
 
-// Freed returns who holds an effect once the call of key does not.
-func Freed(holders []tool.CallID, key tool.CallID) []tool.CallID {
-	return slices.DeleteFunc(slices.Clone(holders), func(k tool.CallID) bool { return k == key })
-}
-
 // encodeHolders returns who holds an effect as it stands on its sheet: the parts of each key.
 func encodeHolders(keys []tool.CallID) string {
 	var body []byte

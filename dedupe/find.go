@@ -2,12 +2,9 @@ package dedupe
 
 import (
 	"cmp"
-	"context"
 	"crypto/sha256"
 	"encoding/binary"
 	"time"
-
-	"github.com/sidecall/sidecall/internal/tool"
 )
 
 // Term is something that calls of a tenant can be found by: the hash of its kind, a name and a
@@ -57,18 +54,4 @@ func (s *Search) Validate() error {
 	return cmp.Or(
 		between("bytes of a tenant", len(s.Tenant), 0, MaxKeyBytes),
 		between("calls of a page", s.Most, 1, MaxFound))
-}
-
-// Find is Store.Find. What cannot be read, and has no name of a call, is only told in the log; what
-// waits in the journal is known to Told.
-func (d *Dedupe) Find(ctx context.Context, s Search) (Page, error) {
-	page, err := d.fence.Find(ctx, s)
-	d.courier.heard(err)
-	page.Calls = d.named(page.Calls)
-	return page, err
-}
-
-// indexBytes is roughly how much is written for a call to be found by terms.
-func indexBytes(key *tool.CallID, terms []Term) int {
-	return len(terms) * (len(Term{}) + keyBytes(key))
 }

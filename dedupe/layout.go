@@ -77,12 +77,6 @@ func decodeStored(b []byte) (s Stored, rest []byte, err error) {
 		},
 		Mark: fixed[MarkAt] == 1, Retention: time.Duration(number(40)) * time.Millisecond,
 	}
-	if len(details) == 0 {
-		s.Details = nil
-	}
-	if len(approval) == 0 {
-		s.Approval = nil
-	}
 	if fixed[MarkAt] > 1 || s.Retention.Milliseconds() != number(40) {
 		return Stored{}, nil, fmt.Errorf("%w: a record marked %d that is kept for %d ms", ErrCorrupt, fixed[MarkAt], number(40))
 	}
@@ -179,13 +173,12 @@ func (r *reader) take(n int) []byte {
 	return part
 }
 
-// text reads a text with its length before it.
+// text reads a text with its length before it; nil for an empty one.
 func (r *reader) text() []byte {
-	size := r.take(2)
-	if size == nil {
-		return nil
+	if size := r.take(2); size != nil && [2]byte(size) != [2]byte{} {
+		return r.take(int(binary.BigEndian.Uint16(size)))
 	}
-	return r.take(int(binary.BigEndian.Uint16(size)))
+	return nil
 }
 
 // Millis are the milliseconds since 1970 that stand for an instant in a record; 0 is the zero time.

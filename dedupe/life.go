@@ -4,14 +4,15 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"sync"
 	"time"
 )
 
 // life is the time from New to Close, and what runs in the background meanwhile.
 type life struct {
-	open       context.Context // ends when Close begins
-	shut       context.CancelFunc
+	open       context.Context // ends with ErrClosed when Close begins
+	shut       context.CancelCauseFunc
 	background context.Context // ends when Close has waited long enough
 	cancel     context.CancelFunc
 
@@ -21,7 +22,7 @@ type life struct {
 
 func newLife() *life {
 	l := &life{}
-	l.open, l.shut = context.WithCancel(context.Background())
+	l.open, l.shut = context.WithCancelCause(context.Background())
 	l.background, l.cancel = context.WithCancel(context.Background())
 	return l
 }
@@ -41,11 +42,11 @@ func (l *life) start(task func()) bool {
 // no time left. ErrClosed says that it was ended before.
 func (l *life) end(ctx context.Context) (err error) {
 	l.mu.Lock()
-	before := l.open.Err()
-	l.shut()
+	before := context.Cause(l.open)
+	l.shut(ErrClosed)
 	l.mu.Unlock()
 	if before != nil {
-		return ErrClosed
+		return before
 	}
 	stop := context.AfterFunc(ctx, l.cancel)
 	l.tasks.Wait()
@@ -70,21 +71,17 @@ func (l *life) rounds(round func() (rest time.Duration, wake <-chan struct{})) {
 }
 
 // untilWoken is a wait that has no end of its own.
-const untilWoken = -1
+const untilWoken = time.Duration(math.MaxInt64)
 
 // wait returns nil when the time is over or something comes from wake, an error
 // when ctx or the life ends before.
 func (l *life) wait(ctx context.Context, pause time.Duration, wake <-chan struct{}) error {
-	var over <-chan time.Time
-	if pause != untilWoken {
-		timer := time.NewTimer(pause)
-		defer timer.Stop()
-		over = timer.C
-	}
+	timer := time.NewTimer(pause)
+	defer timer.Stop()
 	select {
 	case <-wake:
 		return nil
-	case <-over:
+	case <-timer.C:
 		return nil
 	case <-ctx.Done():
 		return ctx.Err()

@@ -12,58 +12,55 @@ type Machine struct{ Engine }
 
 // step returns the one of a call, which writes its record and some bytes more.
 func (Machine) step(key tool.CallID, room Room, bytes int) step {
-	return step{key: key, room: room, bytes: StoredBytes + keyBytes(&key) + bytes}
+	return step{key: key, room: room, bytes: usualBytes + keyBytes(&key) + bytes}
 }
 
-// do does a step, unless its request is invalid.
-func (m Machine) do(ctx context.Context, s Step, invalid error) error {
-	if invalid != nil {
-		return invalid
+// usualBytes is roughly how much a step writes beside what its request brings.
+const usualBytes = 1 << 10
+
+// ask has an engine do a step, unless its request is invalid, and returns the answer, which may
+// still be decided where there is an error.
+func ask[T any](ctx context.Context, m Machine, s Step, answer *T, invalid error) (T, error) {
+	if invalid == nil {
+		invalid = m.Do(ctx, s)
 	}
-	return m.Do(ctx, s)
+	if invalid != nil {
+		return *new(T), invalid
+	}
+	return *answer, nil
 }
 
 // Admit implements Store.
 func (m Machine) Admit(ctx context.Context, req Request) (Admission, error) {
-	s := &admitting{step: m.step(req.Key, Begins, len(req.Draw.Counter)+len(req.Details)+indexBytes(&req.Key, req.Terms)), req: req}
+	s := &admitting{step: m.step(req.Key, Begins, len(req.Details)), req: req}
 	if req.Hold != nil {
 		s.bytes += len(req.Hold.Result)
 	}
 	s.wide = req.EffectKey.WholeTenant
-	if !req.EffectKey.none() {
-		s.bytes += MaxHolders * (StoredBytes + keyBytes(&req.Key))
-	}
-	if err := m.do(ctx, s, s.req.Validate()); err != nil {
-		return Admission{}, err
-	}
-	return s.admission, nil
+	return ask(ctx, m, s, &s.admission, s.req.Validate())
 }
 
 // Settle implements Store.
 func (m Machine) Settle(ctx context.Context, settlement Settlement) (SettleVerdict, error) {
-	s := &settling{settlement: settlement}
-	s.step = m.step(settlement.Key, Frees, len(settlement.Result)+appendBytes(settlement.Appends))
-	if settlement.Receipt {
-		s.bytes += receiptBytes
+	s := m.settling(settlement)
+	return ask(ctx, m, s, &s.verdict, s.settlement.Validate())
+}
+
+func (m Machine) settling(end Settlement) *settling {
+	s := &settling{settlement: end, step: m.step(end.Key, Frees, len(end.Result)+appendBytes(end.Appends))}
+	s.wide = end.Frees.WholeTenant || end.Claim != nil && end.Claim.EffectKey.WholeTenant
+	if end.Output != nil {
+		s.room, s.bytes = Keeps, s.bytes+len(end.Output.Data)
 	}
-	s.wide = settlement.Frees.WholeTenant || settlement.Claim != nil && settlement.Claim.EffectKey.WholeTenant
-	if settlement.Output != nil {
-		s.room, s.bytes = Keeps, s.bytes+len(settlement.Output.Data)
-	}
-	if err := m.do(ctx, s, s.settlement.Validate()); err != nil {
-		return 0, err
-	}
-	return s.verdict, nil
+	return s
 }
 
 // Renew implements Store.
 func (m Machine) Renew(ctx context.Context, renewal Renewal) (record Record, restored bool, err error) {
-	s := &renewing{step: m.step(renewal.Key, Frees, 0), renewal: renewal}
-	s.wide = renewal.Claim.EffectKey.WholeTenant
-	if err := m.do(ctx, s, s.renewal.Validate()); err != nil {
-		return Record{}, false, err
-	}
-	return s.next, s.restored, nil
+	s := m.settling(Settlement{Key: renewal.Key, Claim: &renewal.Claim, Retention: renewal.Retention})
+	s.renewal = &renewal
+	done, err := ask(ctx, m, s, &s.ending, renewal.Validate())
+	return done.next, done.verdict == SettledAnew, err
 }
 
 // Lookup implements Store.
@@ -74,18 +71,18 @@ func (m Machine) Lookup(ctx context.Context, key tool.CallID) (Record, error) {
 
 // See returns the record of a call, for who changes it if it is still that one.
 func (m Machine) See(ctx context.Context, key tool.CallID) (Known, error) {
-	s := &noting{step: step{key: key}}
-	if err := m.Look(ctx, s); err != nil {
-		return Known{}, err
-	}
-	return s.known, nil
+	s := &noting{step: m.step(key, Begins, 0)}
+	return ask(ctx, m, s, &s.known, nil)
 }
 
 // Note implements Store.
 func (m Machine) Note(ctx context.Context, n Note) (Known, error) {
 	s := &noting{step: m.step(n.Key, Begins, appendBytes(n.Appends)), note: n}
-	if err := m.do(ctx, s, s.note.Validate()); err != nil {
-		return Known{}, err
-	}
-	return s.known, nil
+	return ask(ctx, m, s, &s.known, s.note.Validate())
+}
+
+// Receipts implements Store.
+func (m Machine) Receipts(ctx context.Context, tenant, conversation string, from int64) (Chain, error) {
+	s := &chaining{step: m.step(tool.CallID{Tenant: tenant, Conversation: conversation, ID: "."}, Begins, 0), from: from}
+	return ask(ctx, m, s, &s.chain, nil)
 }

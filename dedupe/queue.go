@@ -58,14 +58,15 @@ func (q *queue) put(late Late) (err error) {
 	defer q.puts.Done()
 	q.turns <- struct{}{}
 	defer func() { <-q.turns }()
-	if e.Number, err = q.journal.Put(late); err == nil {
-		q.add(e)
-		return nil
-	}
+	e.Number, err = q.journal.Put(late)
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	q.bytes -= e.Bytes
-	return err
+	if err != nil {
+		q.bytes -= e.Bytes
+		return err
+	}
+	q.add(e)
+	return nil
 }
 
 // reserve begins a put.
@@ -84,8 +85,6 @@ func (q *queue) reserve(bytes int64) error {
 }
 
 func (q *queue) add(e Waiting) {
-	q.mu.Lock()
-	defer q.mu.Unlock()
 	q.waits[e.Number] = e
 	if q.newest[e.Key].Number <= e.Number {
 		q.newest[e.Key] = e

@@ -1,7 +1,6 @@
 package dedupe
 
 import (
-	"context"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
@@ -124,9 +123,6 @@ func (s *settling) receipt(before State) {
 	s.setSheet(receiptSheet(&s.key, 0), string(after), s.keep)
 }
 
-// receiptBytes is roughly how much a receipt writes.
-const receiptBytes = 1 << 10
-
 // chaining is the step of who reads receipts.
 type chaining struct {
 	step
@@ -146,13 +142,4 @@ func (c *chaining) Apply(rows Rows) error {
 		c.chain.Lines = append(c.chain.Lines, Line{n, read(&c.step, rows.Sheet, receiptSheet(&c.key, n))})
 	}
 	return c.err
-}
-
-// Receipts implements Ledger.
-func (m Machine) Receipts(ctx context.Context, tenant, conversation string, from int64) (Chain, error) {
-	s := &chaining{step: step{key: tool.CallID{Tenant: tenant, Conversation: conversation, ID: "."}}, from: from}
-	if err := m.Look(ctx, s); err != nil {
-		return Chain{}, err
-	}
-	return s.chain, nil
 }

@@ -100,7 +100,7 @@ type Room int
 
 const (
 	Frees  Room = iota // it ends what has its room already, or writes nothing
-	Begins             // it takes room for something new
+	Begins             // it takes room for something new, if it changes anything
 	Keeps              // it keeps an output
 )
 
@@ -109,6 +109,4 @@ const (
 // to do it again is always safe.
 type Engine interface {
 	Do(ctx context.Context, step Step) error
-	// Look runs a step that changes nothing.
-	Look(ctx context.Context, step Step) error
 }

@@ -135,41 +135,28 @@ func (r Record) holds(now time.Time) bool { return r.State == Held && now.Before
 
 // hold is the record of a call of which a person is asked. What is known of attempts before stays.
 func (r Record) hold(req Request, now time.Time) Record {
-	if r.State == Absent {
-		r.Effect = req.Effect
+	next := req.record(Held, now, req.Hold.For)
+	next.Epoch, next.FinishedAt, next.Attempts, next.Result = r.Epoch, r.FinishedAt, r.Attempts, req.Hold.Result
+	if r.State != Absent {
+		next.Effect = r.Effect
 	}
 	if r.Lost { // there is at least the attempt that was lost
-		r.Attempts = max(r.Attempts, 1)
+		next.Attempts = max(r.Attempts, 1)
 	}
-	return Record{
-		State:       Held,
-		Epoch:       r.Epoch,
-		Owner:       req.Owner,
-		Tool:        req.Tool,
-		Effect:      r.Effect,
-		Fingerprint: req.Fingerprint,
-		StartedAt:   now,
-		FinishedAt:  r.FinishedAt,
-		LeaseUntil:  now.Add(req.Hold.For),
-		Attempts:    r.Attempts,
-		Details:     req.Details,
-		Result:      req.Hold.Result,
-	}
+	return next
 }
 
 func (r Record) claim(req Request, now time.Time) Record {
+	next := req.record(Claimed, now, req.Lease)
+	next.Epoch, next.Counter, next.Approval = r.Epoch+1, req.Draw.Counter, r.Approval
+	return next
+}
+
+// record is that of a call which the request begins, with a lease or a hold from now.
+func (r *Request) record(state State, now time.Time, lasts time.Duration) Record {
 	return Record{
-		State:       Claimed,
-		Epoch:       r.Epoch + 1,
-		Owner:       req.Owner,
-		Tool:        req.Tool,
-		Effect:      req.Effect,
-		Fingerprint: req.Fingerprint,
-		StartedAt:   now,
-		LeaseUntil:  now.Add(req.Lease),
-		Counter:     req.Draw.Counter,
-		Details:     req.Details,
-		Approval:    r.Approval,
+		State: state, Owner: r.Owner, Tool: r.Tool, Effect: r.Effect, Fingerprint: r.Fingerprint,
+		StartedAt: now, LeaseUntil: now.Add(lasts), Details: r.Details,
 	}
 }
 
@@ -330,23 +317,23 @@ func (r Record) settleLate(s Settlement, now time.Time) (next Record, verdict Se
 //
 // Nobody can know whether another has run a forgotten call meanwhile and was forgotten too.
 // So the owner of what must not be repeated starts nothing any more, but it can still say
-// what became of the call.
-func (r Record) Renew(renewal *Renewal, now time.Time) (next Record, changed bool) {
+// what became of the call. The verdicts are as those of a settlement.
+func (r Record) Renew(renewal *Renewal, now time.Time) (next Record, verdict SettleVerdict) {
 	claim := &renewal.Claim.Record
 	switch {
 	case r.State == Claimed && r.Owner == claim.Owner && r.Epoch == claim.Epoch:
-		next = r
+		next, verdict = r, Settled
 	case r.State == Absent:
-		next = *claim
+		next, verdict = *claim, SettledAnew
 		next.State, next.FinishedAt, next.Attempts, next.Result = Claimed, time.Time{}, 0, nil
 		if !next.Effect.Repeatable() {
-			return next.lost(now), true
+			return next.lost(now), verdict
 		}
 	default:
-		return r, false
+		return r, Superseded
 	}
 	next.LeaseUntil = now.Add(renewal.Lease)
-	return next, true
+	return next, verdict
 }
 
 // Observed returns the record as somebody who only looks should be told of it: a claim whose

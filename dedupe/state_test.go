@@ -322,12 +322,15 @@ func TestRenew(t *testing.T) {
 		for _, now := range []time.Time{live, lapsed} {
 			claim := claimed(tool.NonIdempotent)
 			claim.Owner, claim.Epoch = c.owner, c.epoch
-			next, ok := c.record.Renew(&Renewal{Claim: Origin{Record: claim}, Lease: lease}, now)
-			if ok != c.want {
-				t.Errorf("%s at %v: renewed %v, want %v", c.name, now, ok, c.want)
+			next, verdict := c.record.Renew(&Renewal{Claim: Origin{Record: claim}, Lease: lease}, now)
+			want, says := c.record, Superseded
+			if c.want {
+				says = Settled
 			}
-			want := c.record
-			if ok {
+			if verdict != says {
+				t.Errorf("%s at %v: renewed %v, want %v", c.name, now, verdict, says)
+			}
+			if c.want {
 				want.LeaseUntil = now.Add(lease)
 			}
 			if diff := cmp.Diff(want, next); diff != "" {
@@ -342,14 +345,14 @@ func TestRenewWhatIsForgotten(t *testing.T) {
 	for effect, state := range map[tool.Effect]State{tool.NonIdempotent: Unknown, tool.Keyed: Claimed} {
 		claim := claimed(effect)
 		claim.Attempts, claim.Result = 2, []byte("no")
-		next, ok := Record{}.Renew(&Renewal{Claim: Origin{Record: claim}, Lease: lease}, lapsed)
+		next, verdict := Record{}.Renew(&Renewal{Claim: Origin{Record: claim}, Lease: lease}, lapsed)
 		want := claimed(effect)
 		want.LeaseUntil = lapsed.Add(lease)
 		if want.State = state; state == Unknown {
 			want.FinishedAt, want.LeaseUntil = lapsed, time.Time{}
 		}
-		if diff := cmp.Diff(want, next); !ok || diff != "" {
-			t.Errorf("%v: restored %v: %s", effect, ok, diff)
+		if diff := cmp.Diff(want, next); verdict != SettledAnew || diff != "" {
+			t.Errorf("%v: restored %v: %s", effect, verdict, diff)
 		}
 	}
 }

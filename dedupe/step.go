@@ -1,6 +1,7 @@
 package dedupe
 
 import (
+	"cmp"
 	"math"
 	"slices"
 	"time"
@@ -151,10 +152,8 @@ func (a *admitting) Apply(rows Rows) error {
 	if a.binds || told.Verdict == MayRun {
 		a.logs(a.req.Logs, &told.Logs)
 	}
-	if a.binds {
-		if a.req.Receipt { // so that an engine that goes by what it has read has the head when the call settles
-			read(&a.step, rows.Sheet, receiptSheet(&a.key, 0))
-		}
+	if a.binds && a.req.Receipt { // so that an engine that goes by what it has read has the head when the call settles
+		read(&a.step, rows.Sheet, receiptSheet(&a.key, 0))
 	}
 	if told.Verdict != Exceeded { // which tells what stands in the way
 		told.Tally = a.tally(a.req.Draw.Counter).Tally
@@ -204,19 +203,30 @@ func (a *admitting) contenders() []Listed {
 	return held
 }
 
+// settling is the step of a settlement, and of a renewal, which says that the call runs still.
 type settling struct {
 	step
 	settlement Settlement
-	next       Record
-	verdict    SettleVerdict
+	renewal    *Renewal // whose key, claim and retention are the settlement's
+	ending
+}
+
+type ending struct {
+	next    Record
+	verdict SettleVerdict
 }
 
 // Apply implements Step.
 func (s *settling) Apply(rows Rows) error {
 	end := &s.settlement
 	old := s.begin(rows, end.Retention)
-	var changed bool
-	s.next, s.verdict, changed = old.Settle(*end, s.now)
+	changed := true
+	if s.renewal != nil {
+		s.next, s.verdict = old.Renew(s.renewal, s.now)
+		s.keep = cmp.Or(old.Retention, s.keep)
+	} else {
+		s.next, s.verdict, changed = old.Settle(*end, s.now)
+	}
 	s.binds = s.verdict != Superseded
 	if !s.binds || s.err != nil {
 		return s.err
@@ -258,36 +268,9 @@ func (s *step) hold(e *EffectKey) {
 // free takes the call out of those that hold an effect.
 func (s *step) free(name Sheet) {
 	if keys := s.holders(name); slices.Contains(keys, s.key) {
-		s.setSheet(name, encodeHolders(Freed(keys, s.key)), 0)
+		keys = slices.DeleteFunc(keys, func(k tool.CallID) bool { return k == s.key })
+		s.setSheet(name, encodeHolders(keys), 0)
 	}
-}
-
-type renewing struct {
-	step
-	renewal  Renewal
-	next     Record
-	restored bool
-}
-
-// Apply implements Step.
-func (r *renewing) Apply(rows Rows) error {
-	old := r.begin(rows, r.renewal.Retention)
-	r.next, r.binds = old.Renew(&r.renewal, r.now)
-	r.restored = r.binds && old.State == Absent
-	switch {
-	case r.restored:
-		r.move(&old.Record, &r.next)
-		r.hold(&r.renewal.Claim.EffectKey)
-	case r.binds:
-		r.keep = old.Retention
-	default:
-		return r.err
-	}
-	r.set(&r.next)
-	if r.restored {
-		r.index(r.renewal.Claim.Terms)
-	}
-	return r.err
 }
 
 // noting is the step of a note, and of who only looks.

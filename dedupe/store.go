@@ -32,11 +32,20 @@ type Store interface {
 	// Renew extends the lease of a claim, which it restores when the store has forgotten it:
 	// see Record.Renew. It returns the record as it is then.
 	Renew(ctx context.Context, r Renewal) (record Record, restored bool, err error)
-	// Lookup returns the record as it is Observed; State is Absent when there is none.
-	Lookup(ctx context.Context, key tool.CallID) (Record, error)
 	// Note takes down what a refused call leaves in the logs of its conversation, unless the
 	// call is known. The record it returns is as Lookup's, the logs are those after it.
 	Note(ctx context.Context, n Note) (Known, error)
+	Reader
+
+	// Ping reports whether the store can serve now.
+	Ping(ctx context.Context) error
+	Close() error
+}
+
+// Reader is what a Store tells, and changes nothing for.
+type Reader interface {
+	// Lookup returns the record as it is Observed; State is Absent when there is none.
+	Lookup(ctx context.Context, key tool.CallID) (Record, error)
 	// ListOpen lists the calls that wait for a person as they are Observed (Record.Open), in no
 	// particular order. from is empty, or the Next of the page before. The work of a page is bounded; a call that
 	// begins to wait meanwhile may be missing, and one may stand on several pages. A record
@@ -49,9 +58,11 @@ type Store interface {
 	Find(ctx context.Context, s Search) (Page, error)
 	// Output returns a kept output of the tenant; ErrNoOutput when there is none.
 	Output(ctx context.Context, tenant, ref string) (Output, error)
-	// Ping reports whether the store can serve now.
-	Ping(ctx context.Context) error
-	Close() error
+	// Receipts returns the head of the receipts of a conversation, and lines down from one on;
+	// from the last for 0. At most ChainPage.
+	Receipts(ctx context.Context, tenant, conversation string, from int64) (Chain, error)
+	// Now returns the store's time, which may be another than this process's.
+	Now(ctx context.Context) (time.Time, error)
 }
 
 // Watcher is a Store that can say when another process has settled a call. What it says is a
@@ -60,17 +71,4 @@ type Watcher interface {
 	// Watch returns a channel that gets a value soon after the call was settled, or may have
 	// been. stop, which must be called, ends it.
 	Watch(key tool.CallID) (hints <-chan struct{}, stop func())
-}
-
-// Clock is a Store that can tell its time, by which the instants of its records go.
-type Clock interface {
-	// Now returns the store's time, which may be another than this process's.
-	Now(ctx context.Context) (time.Time, error)
-}
-
-// Ledger is a Store that can tell the receipts that settlements have left in it.
-type Ledger interface {
-	// Receipts returns the head of the receipts of a conversation, and lines down from one on;
-	// from the last for 0. At most ChainPage.
-	Receipts(ctx context.Context, tenant, conversation string, from int64) (Chain, error)
 }

@@ -36,11 +36,4 @@ func TestNowIsTheStores(t *testing.T) {
 			t.Error(err)
 		}
 	}
-	d := dedupe.New(struct{ dedupe.Store }{memory.New(memory.Options{})}, dedupe.Options{})
-	if now, err := d.Now(t.Context()); err != nil || time.Since(now) > time.Minute || time.Since(now) < 0 {
-		t.Errorf("without a clock of its own: %v, %v", now, err)
-	}
-	if err := d.Close(t.Context()); err != nil {
-		t.Error(err)
-	}
 }

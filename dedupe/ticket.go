@@ -3,7 +3,6 @@ package dedupe
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"math/rand/v2"
 	"time"
@@ -97,8 +96,8 @@ func (t *Ticket) Wait(ctx context.Context) (answer Admission, claim *Claim, err 
 		if t.leads {
 			break
 		}
-		if err := t.dedupe.life.wait(within, untilWoken, t.changed); err != nil {
-			return answer, nil, closedOnly(err)
+		if t.dedupe.life.wait(within, untilWoken, t.changed) != nil {
+			return answer, nil, context.Cause(t.dedupe.life.open)
 		}
 	}
 	awaited := t.request.Key
@@ -192,7 +191,7 @@ func (t *Ticket) failed(ctx context.Context, err error) (Admission, *Claim, erro
 }
 
 // poll asks now and then, and soon after the store has a hint on a call, whether the wait for its
-// end is over, until ctx ends.
+// end is over, until ctx ends, which to a waiting duplicate is no error.
 func (d *Dedupe) poll(ctx context.Context, key tool.CallID, over func() bool) error {
 	var hints <-chan struct{}
 	if watcher, ok := d.fence.Store.(Watcher); ok {
@@ -205,19 +204,11 @@ func (d *Dedupe) poll(ctx context.Context, key tool.CallID, over func() bool) er
 	}
 	for pause := pollFirst; ; pause = min(2*pause, pollMax) {
 		// At random, so that the processes waiting for one call do not all ask at once.
-		if err := d.life.wait(ctx, pause/2+rand.N(pause/2), hints); err != nil {
-			return closedOnly(err)
+		if d.life.wait(ctx, pause/2+rand.N(pause/2), hints) != nil {
+			return context.Cause(d.life.open)
 		}
 		if over() {
 			return nil
 		}
 	}
-}
-
-// closedOnly drops the end of a caller's context, which to a waiting duplicate is no error.
-func closedOnly(err error) error {
-	if errors.Is(err, ErrClosed) {
-		return err
-	}
-	return nil
 }

@@ -128,7 +128,7 @@ func (e Settlements) decideAs(ctx context.Context, w unsettled, made *sidecallv1
 		if err != nil {
 			return false, err
 		}
-		verdict, err := e.Dedupe.Approve(ctx, listed, encoded)
+		verdict, err := e.Dedupe.Resolve(ctx, listed, dedupe.Held, encoded)
 		return verdict == dedupe.Settled, err
 	}
 	a := result.For{ID: w.Key.ID}.Refused(w.subject().Denied(decider(made), made.GetReason(), w.record.MayHaveRun()), 0)

@@ -495,8 +495,14 @@ func (brokenStore) Find(context.Context, dedupe.Search) (dedupe.Page, error) {
 func (brokenStore) ListOpen(context.Context, string) (dedupe.Page, error) {
 	return dedupe.Page{}, errDown
 }
-func (brokenStore) Ping(context.Context) error { return errDown }
-func (brokenStore) Close() error               { return nil }
+
+func (brokenStore) Receipts(context.Context, string, string, int64) (dedupe.Chain, error) {
+	return dedupe.Chain{}, errDown
+}
+
+func (brokenStore) Now(context.Context) (time.Time, error) { return time.Time{}, errDown }
+func (brokenStore) Ping(context.Context) error             { return errDown }
+func (brokenStore) Close() error                           { return nil }
 
 // forgetful is a store that admits and then goes down.
 type forgetful struct{ dedupe.Store }

@@ -47,10 +47,7 @@ type Store struct {
 	closeOnce func() error
 }
 
-var (
-	_ dedupe.Store = (*Store)(nil)
-	_ dedupe.Clock = (*Store)(nil)
-)
+var _ dedupe.Store = (*Store)(nil)
 
 // Open opens the store at path and creates it when there is no file. The error
 // names the path; it wraps dedupe.ErrCorrupt when the file is damaged, which is
@@ -136,11 +133,6 @@ func (s *Store) Do(ctx context.Context, step dedupe.Step) error {
 	return s.do(ctx, newOperation(step.Room(), step.Bytes(), apply))
 }
 
-// Look implements dedupe.Engine.
-func (s *Store) Look(ctx context.Context, step dedupe.Step) error {
-	return s.look(ctx, func(t *txn) error { return step.Apply(t) })
-}
-
 // Output implements dedupe.Store.
 func (s *Store) Output(ctx context.Context, tenant, ref string) (dedupe.Output, error) {
 	return read(ctx, s, func(t *txn) (dedupe.Output, error) { return t.output(tenant, ref) })
@@ -177,5 +169,5 @@ func read[T any](ctx context.Context, s *Store, find func(t *txn) (T, error)) (w
 	return what, err
 }
 
-// Now implements dedupe.Clock.
+// Now implements dedupe.Store.
 func (s *Store) Now(context.Context) (time.Time, error) { return s.clock.now(), nil }

@@ -103,8 +103,6 @@ func (c *catcher) Do(_ context.Context, step dedupe.Step) error {
 	return nil
 }
 
-func (c *catcher) Look(ctx context.Context, step dedupe.Step) error { return c.Do(ctx, step) }
-
 // admitting and settling are operations as a store hands them to its committer.
 func admitting(t testing.TB, req dedupe.Request) *operation {
 	t.Helper()

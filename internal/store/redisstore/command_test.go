@@ -237,8 +237,6 @@ type answering func(dedupe.Step) error
 
 func (a answering) Do(_ context.Context, step dedupe.Step) error { return a(step) }
 
-func (a answering) Look(_ context.Context, step dedupe.Step) error { return a(step) }
-
 // laneOf is a lane to a server whose clock showed a time when it was read.
 func laneOf(options Options, read, at time.Time) *lane {
 	s := newServer(&options)

@@ -105,8 +105,6 @@ func (d *deciding) Do(_ context.Context, step dedupe.Step) error {
 	return c.err
 }
 
-func (d *deciding) Look(ctx context.Context, step dedupe.Step) error { return d.Do(ctx, step) }
-
 // What is told without asking again is what was true when the server said it, and not of
 // a later time, in which its owner may have renewed a lease.
 func TestWhatIsToldIsOfOneInstant(t *testing.T) {

@@ -45,7 +45,7 @@ func masters(ctx context.Context, client redis.UniversalClient) (all []*redis.Cl
 	return all, err
 }
 
-// Now implements dedupe.Clock: the server's TIME. On a Cluster it is that of
+// Now implements dedupe.Store: the server's TIME. On a Cluster it is that of
 // the master whose clock is the furthest behind, so that no record is taken to
 // be older than it is.
 func (s *Store) Now(ctx context.Context) (earliest time.Time, err error) {

@@ -53,7 +53,6 @@ type Store struct {
 var _ interface {
 	dedupe.Store
 	dedupe.Watcher
-	dedupe.Clock
 	dedupe.Tenures
 	conversation.Store
 } = (*Store)(nil)
@@ -114,9 +113,6 @@ func (s *Store) Do(ctx context.Context, step dedupe.Step) error {
 	}
 	return s.run(ctx, RecordKey(s.options.KeyPrefix, step.Call()), step)
 }
-
-// Look implements dedupe.Engine.
-func (s *Store) Look(ctx context.Context, step dedupe.Step) error { return s.Do(ctx, step) }
 
 // Output implements dedupe.Store.
 func (s *Store) Output(ctx context.Context, tenant, ref string) (dedupe.Output, error) {

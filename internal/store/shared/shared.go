@@ -45,11 +45,7 @@ type Store struct {
 	shut    context.CancelFunc
 }
 
-var (
-	_ dedupe.Store  = (*Store)(nil)
-	_ dedupe.Clock  = (*Store)(nil)
-	_ dedupe.Ledger = (*Store)(nil)
-)
+var _ dedupe.Store = (*Store)(nil)
 
 // place is the store here, or the connection to its holder.
 type place struct {
@@ -226,7 +222,7 @@ func (s *Store) Output(ctx context.Context, tenant, ref string) (dedupe.Output, 
 	return a.Output, err
 }
 
-// Receipts implements dedupe.Ledger.
+// Receipts implements dedupe.Store.
 func (s *Store) Receipts(ctx context.Context, tenant, conversation string, from int64) (dedupe.Chain, error) {
 	a, err := s.ask(ctx, Question{Receipts: &lines{tenant, conversation, from}})
 	return a.Chain, err
@@ -238,7 +234,7 @@ func (s *Store) Ping(ctx context.Context) error {
 	return err
 }
 
-// Now implements dedupe.Clock.
+// Now implements dedupe.Store.
 func (s *Store) Now(ctx context.Context) (time.Time, error) {
 	a, err := s.ask(ctx, Question{Now: true})
 	return a.Now, err

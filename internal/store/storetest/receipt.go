@@ -28,7 +28,7 @@ func (s *suite) receipt(end dedupe.Settlement) {
 func (s *suite) chain() (all dedupe.Chain) {
 	s.Helper()
 	for from := int64(0); ; {
-		part, err := s.store.(dedupe.Ledger).Receipts(s.Context(), "acme", "c-1", from)
+		part, err := s.store.Receipts(s.Context(), "acme", "c-1", from)
 		if err != nil {
 			s.Fatalf("Receipts from %d: %v", from, err)
 		}

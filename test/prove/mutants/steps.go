@@ -27,7 +27,7 @@ func steps() []Mutant {
 		one("step.go: a superseded settlement is stored", stepFile, "if !s.binds || s.err != nil {", "if s.err != nil {", stepWrites),
 		one("step.go: what a lost settlement brings is kept", stepFile, "if !s.binds || s.err != nil {", "if s.err != nil {", memoryConformance),
 		one("step.go: what is said again is not written again", stepFile, "		rows.Confirm(s.key)\n", "", stepWrites),
-		one("step.go: a renewal that is refused is stored", stepFile, "	default:\n		return r.err\n	}\n	r.set(", "	}\n	r.set(", stepWrites),
+		one("step.go: a renewal that is refused is stored", stepFile, "if !s.binds || s.err != nil {", "if !s.binds && s.renewal == nil || s.err != nil {", stepWrites),
 
 		one("step.go: a claim waits for no replica", stepFile, "a.binds = told.Verdict == Won", "a.binds = false", stepWrites),
 		short(one("step.go: a claim waits for no replica, seen on a Cluster", stepFile, "a.binds = told.Verdict == Won", "a.binds = false", waitOnCluster)),
@@ -35,7 +35,7 @@ func steps() []Mutant {
 
 		one("step.go: a claim is not charged", stepFile, "a.move(&old.Record, &next)", "a.move(&next, &next)", memoryTallies),
 		short(one("step.go: what did not run is not given back", stepFile, "s.move(&old.Record, &s.next)", "s.move(&s.next, &s.next)", memoryTallies)),
-		one("step.go: a call that is restored is not charged", stepFile, "r.move(&old.Record, &r.next)", "r.move(&r.next, &r.next)", memoryTallies),
+		one("step.go: a call that is restored is not charged", stepFile, "s.move(&old.Record, &s.next)", "if s.renewal == nil {\n			s.move(&old.Record, &s.next)\n		}", memoryTallies),
 		one("step.go: what is given back to nobody begins a prompt", stepFile, "s.tally(back); c.found {", "s.tally(back); back != \"\" {", memoryTallies),
 		one("step.go: a prompt that nobody began spends", stepFile, "; spent.found {", "; spent != &noTally {", memoryTallies),
 		one("step.go: tokens of a result count for nothing", stepFile, "= spent.Spend(end.Tokens), true", "= spent.Spend(0), true", memoryTallies),
