@@ -65,7 +65,8 @@ func (t *txn) talk(key []byte) (count int, text []byte, err error) {
 	if err != nil || value == nil {
 		return 0, nil, err
 	}
-	return decodeTalk(value)
+	count, text = decodeTalk(value)
+	return count, text, nil
 }
 
 // ReadConversation implements conversation.Store.

@@ -64,7 +64,7 @@ func Open(path string, options Options) (*Store, error) {
 	if s.file, err = openFile(path, s.options.LockWait, options.MaxFileBytes); err != nil {
 		return nil, explain(path, err)
 	}
-	if err = s.load(); err == nil {
+	if err = dedupe.Survive(s.load); err == nil { // rows that no store has written may panic
 		err = s.resume()
 	}
 	if err != nil {

@@ -55,13 +55,9 @@ func (t *txn) foundAt(at int64, s *dedupe.Search) (call *dedupe.Listed, claimed 
 	if err != nil {
 		return nil, 0, t.fail(err)
 	}
-	v, err := decodeIndexed(f.value)
-	if err != nil {
-		return nil, 0, err
-	}
-	key, err := decodeKey(f.key)
-	if err != nil || key.Tenant != s.Tenant || s.Conversation != "" && key.Conversation != s.Conversation || f.expires <= t.ms() || !slices.Contains(v.terms, s.Term) {
-		return nil, v.claimed, err
+	v, key := decodeIndexed(f.value), decodeKey(f.key)
+	if key.Tenant != s.Tenant || s.Conversation != "" && key.Conversation != s.Conversation || f.expires <= t.ms() || !slices.Contains(v.terms, s.Term) {
+		return nil, v.claimed, nil
 	}
 	record, err := t.Call(key)
 	return &dedupe.Listed{Key: key, Record: record.Observed(t.now)}, v.claimed, err

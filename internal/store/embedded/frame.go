@@ -14,6 +14,7 @@ import (
 // The log is frames, one for each row as it was put: the length of what follows (4 bytes),
 // a checksum of the frame's place and of what follows (4), then the kind of the row (1), when
 // it expires (8, in milliseconds since 1970), the length of its key (2), its key, its value.
+// What is in one whose checksum is right is what was written, and not looked at again.
 // The last frame of a row counts. As the log only loses its oldest frames, none that was
 // replaced comes back.
 const (

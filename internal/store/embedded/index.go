@@ -73,18 +73,18 @@ type change struct {
 }
 
 // changed is what a row changes when it is put somewhere.
-func (x *index) changed(kind byte, expires int64, key, value []byte) (c change, err error) {
-	c = change{kind: kind, of: x.digest(kind, key), row: row{expires: expires}}
+func (x *index) changed(kind byte, expires int64, key, value []byte) change {
+	c := change{kind: kind, of: x.digest(kind, key), row: row{expires: expires}}
 	switch kind {
 	case recordRow:
 		c.open = undecided(value)
 	case conversationRow:
 		c.name = string(key)
-		c.messages, _, err = decodeTalk(value)
+		c.messages, _ = decodeTalk(value)
 	case indexRow:
-		c.postings, err = x.postings(key, value)
+		c.postings = x.postings(key, value)
 	}
-	return c, err
+	return c
 }
 
 // change follows a commit. Changes are made in the order in which they came.
@@ -138,29 +138,13 @@ func (x *index) post(c *change) {
 
 // until is when a message expires: with the head of its conversation, which may have been
 // put since, or be of another by now that has not as many.
-func (x *index) until(message []byte) (expires int64, err error) {
-	head, number, err := decodeMessageKey(message)
+func (x *index) until(message []byte) (expires int64) {
+	head, number := decodeMessageKey(message)
 	of := x.digest(conversationRow, head)
 	if number < x.conversations[of].messages {
 		expires = x.rows[of].expires
 	}
-	return expires, err
-}
-
-// whole reports what is missing when all of the log has been read. What has expired leaves
-// the log a piece at a time: of that there may be a head, or messages, alone.
-func (x *index) whole(now int64) error {
-	for of, v := range x.conversations {
-		for number := range v.messages {
-			if x.rows[of].expires <= now {
-				break
-			}
-			if _, there := x.rows[x.digest(messageRow, messageKey([]byte(v.name), number))]; !there {
-				return corrupt("a message of a conversation is missing")
-			}
-		}
-	}
-	return nil
+	return expires
 }
 
 // outputs are those that are kept, in the order in which they expire.
@@ -242,13 +226,10 @@ func (l *ledger) until(now int64) {
 
 // undecided reports that nobody knows yet, or any more, what becomes of the call of a record.
 func undecided(value []byte) bool {
-	return len(value) > 1 && slices.Contains([]dedupe.State{dedupe.Claimed, dedupe.Unknown, dedupe.Held}, dedupe.State(value[1]))
+	return slices.Contains([]dedupe.State{dedupe.Claimed, dedupe.Unknown, dedupe.Held}, dedupe.State(value[1]))
 }
 
 // decodeTalk reads the head of a conversation: how many messages it has, and its text.
-func decodeTalk(value []byte) (count int, text []byte, err error) {
-	if len(value) < 4 {
-		return 0, nil, corrupt("the head of a conversation is cut short")
-	}
-	return int(binary.BigEndian.Uint32(value)), value[4:], nil
+func decodeTalk(value []byte) (count int, text []byte) {
+	return int(binary.BigEndian.Uint32(value)), value[4:]
 }

@@ -58,15 +58,9 @@ func (t *txn) listOpen(from int64) (page dedupe.Page, err error) {
 		if err != nil {
 			return dedupe.Page{}, err
 		}
-		record := stored.Observed(t.now)
-		if !record.Open() {
-			continue
+		if record := stored.Observed(t.now); record.Open() {
+			page.Calls = append(page.Calls, dedupe.Listed{Key: decodeKey(encoded), Record: record})
 		}
-		key, err := decodeKey(encoded)
-		if err != nil {
-			return dedupe.Page{}, err
-		}
-		page.Calls = append(page.Calls, dedupe.Listed{Key: key, Record: record})
 	}
 	return page, nil
 }

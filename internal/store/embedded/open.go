@@ -89,11 +89,7 @@ func (d *database) load() error {
 	}); err != nil {
 		return err
 	}
-	now := dedupe.Millis(d.clock.now())
-	d.index.pass(now, d.options.MaxOutputBytes)
-	if err := d.index.whole(now); err != nil {
-		return err
-	}
+	d.index.pass(dedupe.Millis(d.clock.now()), d.options.MaxOutputBytes)
 	// What a process has written that was killed may not be on the disk. It is before anybody
 	// is told of it, and before a head says so.
 	return f.sync()
@@ -101,21 +97,22 @@ func (d *database) load() error {
 
 // read notes a frame of the log.
 func (x *index) read(from *file, f frame) error {
-	c, err := x.changed(f.kind, f.expires, f.key, f.value)
-	switch before, known := x.rows[c.of]; {
-	case f.kind == recordRow:
-		_, err = dedupe.DecodeSealed(f.value)
-	case f.kind == indexRow && known && err == nil:
-		var replaced frame
-		if replaced, err = from.readFrame(before.place); err == nil {
-			c.outdated, err = x.postings(replaced.key, replaced.value)
+	if f.kind == recordRow {
+		if _, err := dedupe.DecodeSealed(f.value); err != nil {
+			return err
 		}
 	}
-	if err == nil {
-		c.place = f.place
-		x.change(&c)
+	c := x.changed(f.kind, f.expires, f.key, f.value)
+	c.place = f.place
+	if before, known := x.rows[c.of]; known && f.kind == indexRow {
+		replaced, err := from.readFrame(before.place)
+		if err != nil {
+			return err
+		}
+		c.outdated = x.postings(replaced.key, replaced.value)
 	}
-	return err
+	x.change(&c)
+	return nil
 }
 
 // resumeBatch is how many open claims are decided in one transaction.

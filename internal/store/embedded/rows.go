@@ -77,10 +77,7 @@ func (t *txn) Index(key tool.CallID, terms []dedupe.Term, keep time.Duration) er
 		return err
 	}
 	value := v.encode()
-	c, err := t.index.changed(indexRow, dedupe.Millis(t.now.Add(keep)), name, value)
-	if err != nil {
-		return err
-	}
+	c := t.index.changed(indexRow, dedupe.Millis(t.now.Add(keep)), name, value)
 	c.outdated = outdated
 	return t.add(c, name, value)
 }
@@ -97,10 +94,7 @@ func (t *txn) supersede(key tool.CallID, name []byte, v *indexed) (outdated []po
 	if err != nil {
 		return nil, err
 	}
-	before, err := decodeIndexed(f.value)
-	if err != nil {
-		return nil, err
-	}
+	before := decodeIndexed(f.value)
 	record, err := t.Call(key)
 	if err != nil {
 		return nil, err
@@ -111,7 +105,7 @@ func (t *txn) supersede(key tool.CallID, name []byte, v *indexed) (outdated []po
 			v.number, v.claimed = before.number, before.claimed
 		}
 	}
-	return t.index.postings(f.key, f.value)
+	return t.index.postings(f.key, f.value), nil
 }
 
 func (t *txn) Append(key tool.CallID, a dedupe.Append, keep time.Duration) error {

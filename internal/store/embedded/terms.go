@@ -127,32 +127,22 @@ func (v *indexed) add(more []dedupe.Term) {
 	}
 }
 
-func decodeIndexed(b []byte) (v indexed, err error) {
-	if len(b) < indexHead || (len(b)-indexHead)%len(dedupe.Term{}) != 0 {
-		return v, corrupt("a row of terms has %d bytes", len(b))
-	}
+func decodeIndexed(b []byte) (v indexed) {
 	v.number, v.claimed = int64(binary.BigEndian.Uint64(b)), int64(binary.BigEndian.Uint64(b[8:]))
 	for term := range slices.Chunk(b[indexHead:], len(dedupe.Term{})) {
 		v.terms = append(v.terms, dedupe.Term(term))
 	}
-	return v, nil
+	return v
 }
 
 // postings are those of the row of a call.
-func (x *index) postings(key, value []byte) ([]posting, error) {
-	v, err := decodeIndexed(value)
-	if err != nil {
-		return nil, err
-	}
-	k, err := decodeKey(key)
-	if err != nil {
-		return nil, err
-	}
+func (x *index) postings(key, value []byte) []posting {
+	v, tenant := decodeIndexed(value), decodeKey(key).Tenant
 	all := make([]posting, len(v.terms))
 	for i := range v.terms {
-		all[i] = posting{term: x.term(k.Tenant, &v.terms[i]), number: v.number}
+		all[i] = posting{term: x.term(tenant, &v.terms[i]), number: v.number}
 	}
-	return all, nil
+	return all
 }
 
 // term is what stands for a term of a tenant.

@@ -54,24 +54,16 @@ func (t *txn) rollback(to mark) {
 	if t.mark() == to {
 		return
 	}
-	t.cut(to)
+	t.frames, t.changes, t.largest = t.frames[:to.frames], t.changes[:to.changes], to.largest
 	clear(t.rows)
 	for i := range t.changes {
 		t.rows[t.changes[i].of] = t.changes[i].row
 	}
 }
 
-func (t *txn) cut(to mark) {
-	t.frames, t.changes, t.largest = t.frames[:to.frames], t.changes[:to.changes], to.largest
-}
-
 // set puts a row: what counts of it from then on.
 func (t *txn) set(kind byte, key []byte, expires time.Time, value ...[]byte) error {
-	c, err := t.index.changed(kind, dedupe.Millis(expires), key, value[0])
-	if err != nil {
-		return err
-	}
-	return t.add(c, key, value...)
+	return t.add(t.index.changed(kind, dedupe.Millis(expires), key, value[0]), key, value...)
 }
 
 // add adds the frame of a change, at a place that is filled in here.
@@ -136,10 +128,10 @@ func (t *txn) read(p place) (frame, error) {
 // output gives way then.
 func (t *txn) clean(look, room int) error {
 	err := t.file.scan(t.tail, t.file.end, func(f frame) (bool, error) {
-		before := t.mark()
-		err := t.move(f, room-len(t.frames))
-		if err != nil || look <= 0 || len(t.frames) > room {
-			t.cut(before)
+		if look <= 0 {
+			return false, nil
+		}
+		if moved, err := t.move(f, room-len(t.frames)); !moved {
 			return false, err
 		}
 		look -= int(f.size)
@@ -152,22 +144,23 @@ func (t *txn) clean(look, room int) error {
 	return nil
 }
 
-// move takes a frame to the end of the log, if it is live.
-func (t *txn) move(f frame, room int) error {
-	c, err := t.index.changed(f.kind, f.expires, f.key, f.value)
+// move takes a frame to the end of the log, if it is live; unless there is no room for it.
+func (t *txn) move(f frame, room int) (moved bool, err error) {
+	c := t.index.changed(f.kind, f.expires, f.key, f.value)
 	if _, newer := t.rows[c.of]; newer || t.index.rows[c.of].place != f.place {
-		return err
+		return true, nil
 	}
 	if f.kind == messageRow {
-		c.expires, err = t.index.until(f.key)
-	}
-	if err != nil {
-		return err
+		c.expires = t.index.until(f.key)
 	}
 	if c.expires <= t.ms() || f.kind == outputRow && int(f.size) > room {
 		c.gone, c.place = true, f.place
 		t.changes = append(t.changes, c)
-		return nil
+		return true, nil
 	}
-	return t.add(c, f.key, f.value)
+	if int(f.size) > room {
+		return false, nil
+	}
+	err = t.add(c, f.key, f.value)
+	return err == nil, err
 }
