@@ -49,9 +49,8 @@ type database struct {
 
 	// life ends, with the cause, when nobody has to wait for the committer any more: the
 	// store has failed, or the committer has ended.
-	life   context.Context
-	end    context.CancelCauseFunc
-	failed sync.Once
+	life context.Context
+	end  context.CancelCauseFunc
 }
 
 // fail makes the store refuse everything from now on, once and for good. What the disk or the
@@ -60,11 +59,10 @@ type database struct {
 // for the committer, which may be stuck.
 func (d *database) fail(cause error) error {
 	err := &dedupe.FailedError{File: d.file.path, Cause: cause}
-	d.failed.Do(func() {
+	if d.end(err); context.Cause(d.life) == error(err) { // and not an earlier one
 		d.options.Log.Error("the store has failed: calls with an effect are refused until its file is seen to and the sidecar started anew",
 			"path", d.file.path, "error", cause)
-		d.end(err)
-	})
+	}
 	return err
 }
 
@@ -177,17 +175,13 @@ func (d *database) transactReclaiming(ops []*operation) (err error) {
 		most += leastDead * int64(op.bytes)
 	}
 	end := min(d.file.end, d.file.tail+most) // having gone through all of that, it gives up
-	for again := 1; ; again *= 2 {
+	for {
 		err := d.transact(ops)
 		if !errors.Is(err, dedupe.ErrFull) || d.file.tail >= end {
 			return err
 		}
-		for i := 0; i < again && d.file.tail < end; i++ {
-			if progress, why := d.reclaim(); why != nil || !progress && i == 0 {
-				return cmp.Or(why, err)
-			} else if !progress {
-				break
-			}
+		if progress, why := d.reclaim(); !progress {
+			return cmp.Or(why, err)
 		}
 	}
 }

@@ -81,7 +81,7 @@ func InMemory(options Options) *Store {
 	options.MaxFileBytes = cmp.Or(max(options.MaxFileBytes, 0), 1<<30)
 	s := newStore(options)
 	most := segmentsIn(options.MaxFileBytes)
-	s.file = newFile("memory", &ram{segments: make([]*[segmentSize]byte, most)}, most)
+	s.file = newFile("memory", &ram{segments: make([]*[segmentSize]byte, most)}, most, "store.memory, which is for tests")
 	for s.file.segments < most {
 		s.file.add()
 	}
