@@ -110,19 +110,16 @@ func (s *Store) ListConversations(ctx context.Context, tenant, from string, most
 // listConversations looks at those of a tenant after one. Expired ones, which are soon
 // let go of, are passed over, and count, so that the work of a page is bounded.
 func (t *txn) listConversations(tenant, after string, most int) (page conversation.Page, err error) {
-	prefix := string(keyOf(tenant, ""))
-	names := lowest(strings.Compare, func(yield func(string) bool) {
-		for _, v := range t.index.conversations {
-			if strings.HasPrefix(v.name, prefix) && v.name > after && !yield(v.name) {
-				return
-			}
-		}
-	})
-	for i, name := range names {
-		if len(page.Found) == most || i == listBatch {
-			page.Next = hex.EncodeToString([]byte(names[i-1]))
+	prefix, last, looked := string(keyOf(tenant, "")), "", 0
+	for name := range t.index.talks.from(max(prefix, after+"\x00")) {
+		if !strings.HasPrefix(name, prefix) {
 			break
 		}
+		if len(page.Found) == most || looked == listBatch {
+			page.Next = hex.EncodeToString([]byte(last))
+			break
+		}
+		last, looked = name, looked+1
 		_, text, err := t.talk([]byte(name))
 		if err != nil {
 			return conversation.Page{}, err

@@ -27,7 +27,11 @@ func (s *Store) Find(ctx context.Context, search dedupe.Search) (dedupe.Page, er
 // over, or of another term, count too, so that the work of a page is bounded.
 func (t *txn) find(s *dedupe.Search, before int64) (page dedupe.Page, err error) {
 	looked, bytes := 0, 0
-	for p := range t.index.terms.latest(t.index.term(s.Tenant, &s.Term), before) {
+	term := t.index.term(s.Tenant, &s.Term)
+	for p := range t.index.terms.from(posting{term: term, number: before - 1}) {
+		if p.term != term {
+			break
+		}
 		if looked == listBatch || len(page.Calls) == s.Most || bytes > dedupe.MaxFoundBytes {
 			page.Next = strconv.FormatInt(before, 10)
 			break

@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"hash/maphash"
 	"slices"
+	"strings"
 
 	"github.com/sidecall/sidecall/dedupe"
 )
@@ -14,12 +15,13 @@ import (
 type index struct {
 	seeds [2]maphash.Seed
 	rows  map[digest]row
-	// undecided are the records of calls that are claimed, unknown or held.
-	undecided map[digest]struct{}
+	// undecided are the records of calls that are claimed, unknown or held, by their places.
+	undecided ordered[found]
 	outputs   outputs
-	// conversations by the digests of their heads.
-	conversations map[digest]talk
-	terms         terms
+	// messages are how many each conversation has, by the digest of its head; talks their keys.
+	messages map[digest]int
+	talks    ordered[string]
+	terms    ordered[posting]
 
 	live ledger
 }
@@ -31,20 +33,16 @@ type row struct {
 	expires int64
 }
 
-// talk is a conversation: its name, and how many messages it has.
-type talk struct {
-	name     string
-	messages int
-}
-
 // digest stands for a key: 128 bits, seeded per process, so that nobody can make two keys
 // meet. Whoever finds a row compares its key.
 type digest [2]uint64
 
 func newIndex() *index {
 	return &index{
-		seeds: [2]maphash.Seed{maphash.MakeSeed(), maphash.MakeSeed()}, rows: map[digest]row{},
-		undecided: map[digest]struct{}{}, conversations: map[digest]talk{}, live: ledger{due: map[int64]int64{}},
+		seeds: [2]maphash.Seed{maphash.MakeSeed(), maphash.MakeSeed()}, rows: map[digest]row{}, messages: map[digest]int{},
+		undecided: ordered[found]{compare: byPlace}, outputs: outputs{ordered: ordered[found]{compare: byExpiry}},
+		talks: ordered[string]{compare: strings.Compare}, terms: ordered[posting]{compare: posting.compare},
+		live: ledger{due: map[int64]int64{}},
 	}
 }
 
@@ -66,8 +64,10 @@ type change struct {
 
 	of   digest
 	open bool // the call of a record is undecided
-	talk      // of the head of a conversation
 	gone bool // the row has expired, if it is still where it was
+	// talk is the key of the head of a conversation, and messages how many that has.
+	talk     string
+	messages int
 	// postings are those of a row of terms, outdated those of the row before it.
 	postings, outdated []posting
 }
@@ -79,7 +79,7 @@ func (x *index) changed(kind byte, expires int64, key, value []byte) change {
 	case recordRow:
 		c.open = undecided(value)
 	case conversationRow:
-		c.name = string(key)
+		c.talk = string(key)
 		c.messages, _ = decodeTalk(value)
 	case indexRow:
 		c.postings = x.postings(key, value)
@@ -104,21 +104,27 @@ func (x *index) change(c *change) {
 	}
 	switch c.kind {
 	case recordRow:
-		if delete(x.undecided, c.of); c.open && !c.gone {
-			x.undecided[c.of] = struct{}{}
+		if x.undecided.remove(found{c.of, before}); c.open && !c.gone {
+			x.undecided.put(found{c.of, c.row})
 		}
 	case conversationRow:
-		if delete(x.conversations, c.of); !c.gone {
-			x.conversations[c.of] = c.talk
+		if !c.gone {
+			x.talks.put(c.talk)
+			x.messages[c.of] = c.messages
+		} else {
+			x.talks.remove(c.talk)
+			delete(x.messages, c.of)
 		}
 	case indexRow:
 		x.post(c)
 	case outputRow:
 		if known {
 			x.outputs.remove(found{c.of, before})
+			x.outputs.bytes -= int64(before.size)
 		}
 		if !c.gone {
-			x.outputs.add(found{c.of, c.row})
+			x.outputs.put(found{c.of, c.row})
+			x.outputs.bytes += int64(c.size)
 		}
 	}
 }
@@ -141,7 +147,7 @@ func (x *index) post(c *change) {
 func (x *index) until(message []byte) (expires int64) {
 	head, number := decodeMessageKey(message)
 	of := x.digest(conversationRow, head)
-	if number < x.conversations[of].messages {
+	if number < x.messages[of] {
 		expires = x.rows[of].expires
 	}
 	return expires
@@ -149,7 +155,8 @@ func (x *index) until(message []byte) (expires int64) {
 
 // outputs are those that are kept, in the order in which they expire.
 type outputs struct {
-	first []found
+	ordered[found]
+
 	bytes int64
 }
 
@@ -159,37 +166,21 @@ type found struct {
 	row
 }
 
-// at is where an output is, or would be.
-func (o *outputs) at(f found) int {
-	i, _ := slices.BinarySearchFunc(o.first, f, func(a, b found) int {
-		return cmp.Or(cmp.Compare(a.expires, b.expires), byPlace(a, b))
-	})
-	return i
-}
-
 func byPlace(a, b found) int { return cmp.Compare(a.place.at, b.place.at) }
 
-func (o *outputs) add(f found) {
-	o.first = slices.Insert(o.first, o.at(f), f)
-	o.bytes += int64(f.size)
-}
-
-func (o *outputs) remove(f found) {
-	if i := o.at(f); i == 0 {
-		o.first = o.first[1:]
-	} else {
-		o.first = slices.Delete(o.first, i, i+1)
-	}
-	o.bytes -= int64(f.size)
-}
+func byExpiry(a, b found) int { return cmp.Or(cmp.Compare(a.expires, b.expires), byPlace(a, b)) }
 
 // pass says what time it is. Outputs whose time is over are dropped, and those that expire
 // first until all are within a bound. The log may still have the latter: they may come back
 // at the next Open.
 func (x *index) pass(now, bound int64) {
 	x.live.until(now)
-	for o := &x.outputs; len(o.first) > 0 && (o.bytes > bound || o.first[0].expires <= now); {
-		x.change(&change{kind: outputRow, row: o.first[0].row, of: o.first[0].of, gone: true})
+	for len(x.outputs.chunks) > 0 {
+		first := x.outputs.chunks[0][0]
+		if x.outputs.bytes <= bound && first.expires > now {
+			return
+		}
+		x.change(&change{kind: outputRow, row: first.row, of: first.of, gone: true})
 	}
 }
 

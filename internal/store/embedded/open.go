@@ -4,7 +4,6 @@ import (
 	"errors"
 	"io/fs"
 	"log/slog"
-	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -125,7 +124,7 @@ func (d *database) resume() error {
 		d.options.Log.Warn("the wall clock is behind the store's last record; the store goes on with its own time",
 			"path", d.file.path, "ahead", ahead.Round(time.Second))
 	}
-	for batch := range slices.Chunk(slices.Collect(maps.Keys(d.index.undecided)), resumeBatch) {
+	for batch := range slices.Chunk(slices.Concat(d.index.undecided.chunks...), resumeBatch) {
 		unknown, free := 0, 0
 		decide := newOperation(dedupe.Frees, 0, func(t *txn) (err error) {
 			unknown, free, err = t.decide(batch)
@@ -149,9 +148,9 @@ func (d *database) resume() error {
 // final for a call that must not repeat; any other stays claimed with its lease out, free for
 // the next request and still its owner's to settle should a journal of settlements be
 // replayed.
-func (t *txn) decide(batch []digest) (unknown, free int, err error) {
-	for _, of := range batch {
-		key, stored, err := t.record(of)
+func (t *txn) decide(batch []found) (unknown, free int, err error) {
+	for _, r := range batch {
+		key, stored, err := t.record(r.of)
 		if err != nil {
 			return 0, 0, err
 		}

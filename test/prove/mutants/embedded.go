@@ -15,7 +15,7 @@ func embedded() []Mutant {
 		one("embedded: a commit that fails is tried again", database, "	if err != nil {\n		return d.fail(err)\n	}\n	d.mu.Lock()", "	if err != nil {\n		return err\n	}\n	d.mu.Lock()", in("TestADiskThatIsFullAtTheSync")),
 		one("embedded: who fails leaves something behind", database, "t.rollback(before)", "_ = before", in("TestAPoisonedRequestFailsAlone")),
 		one("embedded: what is live is not moved", transaction, "	err = t.add(c, f.key, f.value)\n", "", in("TestWhatIsLiveIsMoved")),
-		one("embedded: messages are not moved", "internal/store/embedded/index.go", "if number < x.conversations[of].messages {", "if number < 0 {", in("TestWhatIsLiveIsMoved")),
+		one("embedded: messages are not moved", "internal/store/embedded/index.go", "if number < x.messages[of] {", "if number < 0 {", in("TestWhatIsLiveIsMoved")),
 		one("embedded: messages are not kept for as long as their head", transaction, "if f.kind == messageRow {", "if f.kind == 0 {", in("TestExpiredConversationsLeaveTheFile")),
 		one("embedded: messages are over before their head", transaction, "r.expires <= t.ms() && kind != messageRow {", "r.expires <= t.ms() {", in("TestAMessageIsThereForAsLongAsItsHead")),
 		one("embedded: what was changed is moved over it", transaction, "newer || t.index.rows[c.of].place != f.place {", "newer && f.size == 0 || t.index.rows[c.of].place != f.place {", in("TestARowIsChangedAsItIsMoved")),
