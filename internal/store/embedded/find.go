@@ -37,7 +37,7 @@ func (t *txn) find(s *dedupe.Search, before int64) (page dedupe.Page, err error)
 			break
 		}
 		looked, before = looked+1, p.number
-		call, claimed, err := t.foundAt(p.at, s)
+		call, claimed, err := t.found(p.of, s)
 		if err != nil {
 			return dedupe.Page{}, err
 		}
@@ -52,12 +52,12 @@ func (t *txn) find(s *dedupe.Search, before int64) (page dedupe.Page, err error)
 	return page, nil
 }
 
-// foundAt reads the row of terms at a place, and the record of its call; nil where it is over,
-// or does not have the term.
-func (t *txn) foundAt(at int64, s *dedupe.Search) (call *dedupe.Listed, claimed int64, err error) {
-	f, err := t.file.readFrameAt(at)
+// found reads a row of terms, and the record of its call; nil where it is over, or does not
+// have the term.
+func (t *txn) found(of digest, s *dedupe.Search) (call *dedupe.Listed, claimed int64, err error) {
+	f, err := t.read(t.index.rows[of].place)
 	if err != nil {
-		return nil, 0, t.fail(err)
+		return nil, 0, err
 	}
 	v, key := decodeIndexed(f.value), decodeKey(f.key)
 	if key.Tenant != s.Tenant || s.Conversation != "" && key.Conversation != s.Conversation || f.expires <= t.ms() || !slices.Contains(v.terms, s.Term) {

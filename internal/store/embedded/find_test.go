@@ -1,7 +1,6 @@
 package embedded
 
 import (
-	"cmp"
 	"fmt"
 	"maps"
 	"math/rand/v2"
@@ -40,7 +39,7 @@ func TestPostingsAreInOrder(t *testing.T) {
 	t.Parallel()
 	random := rand.New(rand.NewPCG(uint64(time.Now().UnixNano()), 0))
 	index := ordered[posting]{compare: posting.compare}
-	want := map[posting]posting{} // without and with the place of the row
+	want := map[posting]posting{} // without and with the digest of the row
 	for i := range 40_000 {
 		p := posting{term: random.Uint64N(20), number: int64(i)}
 		if random.IntN(2) == 0 {
@@ -50,7 +49,7 @@ func TestPostingsAreInOrder(t *testing.T) {
 			p.number = random.Int64N(int64(i) + 1)
 		}
 		full := p
-		full.at = random.Int64()
+		full.of = digest{random.Uint64()}
 		index.put(full)
 		want[p] = full
 		if i > 20_000 {
@@ -209,9 +208,9 @@ func TestAPageOfWhatIsFoundIsBounded(t *testing.T) {
 	// Rows that are another's count too: none of these has the term, though its digest.
 	s.still(func() {
 		term := s.index.term("acme", &dedupe.Term{'z'})
-		at := slices.MinFunc(s.index.terms.chunks[0], func(a, b posting) int { return cmp.Compare(a.at, b.at) }).at
+		of := s.index.terms.chunks[0][0].of
 		for i := range int64(listBatch + 10) {
-			s.index.terms.put(posting{term: term, number: i, at: at})
+			s.index.terms.put(posting{term: term, number: i, of: of})
 		}
 	})
 	search.Term = dedupe.Term{'z'}

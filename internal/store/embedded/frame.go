@@ -85,19 +85,6 @@ func (f *file) readFrame(p place) (frame, error) {
 	return parseFrame(p.at, b)
 }
 
-// readFrameAt reads the frame that begins at a place.
-func (f *file) readFrameAt(at int64) (frame, error) {
-	var size [4]byte
-	if _, err := (logReader{f}).ReadAt(size[:], at); err != nil {
-		return frame{}, err
-	}
-	n := int64(binary.BigEndian.Uint32(size[:])) + frameHead
-	if n > mostFrame {
-		return frame{}, corrupt("a frame of %d bytes at %d of the log", n, at)
-	}
-	return f.readFrame(place{at, uint32(n)})
-}
-
 // checksum is that of the log from a place to its end.
 func (f *file) checksum(from int64) (int64, error) {
 	sum := crc32.New(castagnoli)

@@ -59,32 +59,12 @@ func (x *index) digest(kind byte, key []byte) (d digest) {
 
 // change is what a commit does to a row of the index.
 type change struct {
-	kind byte
-	row
+	frame // as it was put
 
 	of   digest
-	open bool // the call of a record is undecided
 	gone bool // the row has expired, if it is still where it was
-	// talk is the key of the head of a conversation, and messages how many that has.
-	talk     string
-	messages int
-	// postings are those of a row of terms, outdated those of the row before it.
-	postings, outdated []posting
-}
-
-// changed is what a row changes when it is put somewhere.
-func (x *index) changed(kind byte, expires int64, key, value []byte) change {
-	c := change{kind: kind, of: x.digest(kind, key), row: row{expires: expires}}
-	switch kind {
-	case recordRow:
-		c.open = undecided(value)
-	case conversationRow:
-		c.talk = string(key)
-		c.messages, _ = decodeTalk(value)
-	case indexRow:
-		c.postings = x.postings(key, value)
-	}
-	return c
+	// outdated are the postings of the row of terms before it.
+	outdated []posting
 }
 
 // change follows a commit. Changes are made in the order in which they came.
@@ -93,51 +73,51 @@ func (x *index) change(c *change) {
 	if c.gone && before.place != c.place {
 		return
 	}
+	now := found{c.of, row{c.place, c.expires}}
 	if known {
 		x.live.add(-int64(before.size), before.expires)
 	}
 	if !c.gone {
 		x.live.add(int64(c.size), c.expires)
-		x.rows[c.of] = c.row
+		x.rows[c.of] = now.row
 	} else {
 		delete(x.rows, c.of)
 	}
 	switch c.kind {
 	case recordRow:
-		if x.undecided.remove(found{c.of, before}); c.open && !c.gone {
-			x.undecided.put(found{c.of, c.row})
+		if known {
+			x.undecided.remove(found{c.of, before})
+		}
+		if !c.gone && undecided(c.value) {
+			x.undecided.put(now)
 		}
 	case conversationRow:
 		if !c.gone {
-			x.talks.put(c.talk)
-			x.messages[c.of] = c.messages
+			x.talks.put(string(c.key))
+			x.messages[c.of], _ = decodeTalk(c.value)
 		} else {
-			x.talks.remove(c.talk)
+			x.talks.remove(string(c.key))
 			delete(x.messages, c.of)
 		}
 	case indexRow:
-		x.post(c)
+		for _, p := range c.outdated {
+			x.terms.remove(p)
+		}
+		for _, p := range x.postings(c.frame) {
+			if c.gone {
+				x.terms.remove(p)
+			} else {
+				x.terms.put(p)
+			}
+		}
 	case outputRow:
 		if known {
 			x.outputs.remove(found{c.of, before})
 			x.outputs.bytes -= int64(before.size)
 		}
 		if !c.gone {
-			x.outputs.put(found{c.of, c.row})
+			x.outputs.put(now)
 			x.outputs.bytes += int64(c.size)
-		}
-	}
-}
-
-func (x *index) post(c *change) {
-	for _, p := range c.outdated {
-		x.terms.remove(p)
-	}
-	for _, p := range c.postings {
-		if p.at = c.at; c.gone {
-			x.terms.remove(p)
-		} else {
-			x.terms.put(p)
 		}
 	}
 }
@@ -180,7 +160,7 @@ func (x *index) pass(now, bound int64) {
 		if x.outputs.bytes <= bound && first.expires > now {
 			return
 		}
-		x.change(&change{kind: outputRow, row: first.row, of: first.of, gone: true})
+		x.change(&change{frame: frame{kind: outputRow, place: first.place}, of: first.of, gone: true})
 	}
 }
 

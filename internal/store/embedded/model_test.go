@@ -269,10 +269,7 @@ func (m *modelled) postings() error {
 		if f.kind != indexRow || m.index.rows[m.index.digest(f.kind, f.key)].place != f.place {
 			return true, nil
 		}
-		for _, p := range m.index.postings(f.key, f.value) {
-			p.at = f.at
-			want = append(want, p)
-		}
+		want = append(want, m.index.postings(f)...)
 		return true, nil
 	})
 	slices.SortFunc(want, posting.compare)

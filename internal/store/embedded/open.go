@@ -101,14 +101,13 @@ func (x *index) read(from *file, f frame) error {
 			return err
 		}
 	}
-	c := x.changed(f.kind, f.expires, f.key, f.value)
-	c.place = f.place
+	c := change{frame: f, of: x.digest(f.kind, f.key)}
 	if before, known := x.rows[c.of]; known && f.kind == indexRow {
 		replaced, err := from.readFrame(before.place)
 		if err != nil {
 			return err
 		}
-		c.outdated = x.postings(replaced.key, replaced.value)
+		c.outdated = x.postings(replaced)
 	}
 	x.change(&c)
 	return nil

@@ -76,10 +76,7 @@ func (t *txn) Index(key tool.CallID, terms []dedupe.Term, keep time.Duration) er
 	if err != nil {
 		return err
 	}
-	value := v.encode()
-	c := t.index.changed(indexRow, dedupe.Millis(t.now.Add(keep)), name, value)
-	c.outdated = outdated
-	return t.add(c, name, value)
+	return t.add(change{frame: frame{kind: indexRow, expires: dedupe.Millis(t.now.Add(keep))}, outdated: outdated}, name, v.encode())
 }
 
 // supersede returns the postings of the row that there is of a call. The new one has its terms
@@ -105,7 +102,7 @@ func (t *txn) supersede(key tool.CallID, name []byte, v *indexed) (outdated []po
 			v.number, v.claimed = before.number, before.claimed
 		}
 	}
-	return t.index.postings(f.key, f.value), nil
+	return t.index.postings(f), nil
 }
 
 func (t *txn) Append(key tool.CallID, a dedupe.Append, keep time.Duration) error {

@@ -14,7 +14,7 @@ import (
 type posting struct {
 	term   uint64 // a digest of the tenant and the term, which may be another's too
 	number int64  // of the claim: later ones have larger ones
-	at     int64  // where the row is in the log
+	of     digest // of the row
 }
 
 // compare puts the latest claims of a term first.
@@ -61,11 +61,11 @@ func decodeIndexed(b []byte) (v indexed) {
 }
 
 // postings are those of the row of a call.
-func (x *index) postings(key, value []byte) []posting {
-	v, tenant := decodeIndexed(value), decodeKey(key).Tenant
+func (x *index) postings(f frame) []posting {
+	v, tenant, of := decodeIndexed(f.value), decodeKey(f.key).Tenant, x.digest(f.kind, f.key)
 	all := make([]posting, len(v.terms))
 	for i := range v.terms {
-		all[i] = posting{term: x.term(tenant, &v.terms[i]), number: v.number}
+		all[i] = posting{term: x.term(tenant, &v.terms[i]), number: v.number, of: of}
 	}
 	return all
 }

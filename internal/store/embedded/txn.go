@@ -57,16 +57,16 @@ func (t *txn) rollback(to mark) {
 	t.frames, t.changes, t.largest = t.frames[:to.frames], t.changes[:to.changes], to.largest
 	clear(t.rows)
 	for i := range t.changes {
-		t.rows[t.changes[i].of] = t.changes[i].row
+		t.rows[t.changes[i].of] = row{t.changes[i].place, t.changes[i].expires}
 	}
 }
 
 // set puts a row: what counts of it from then on.
 func (t *txn) set(kind byte, key []byte, expires time.Time, value ...[]byte) error {
-	return t.add(t.index.changed(kind, dedupe.Millis(expires), key, value[0]), key, value...)
+	return t.add(change{frame: frame{kind: kind, expires: dedupe.Millis(expires)}}, key, value...)
 }
 
-// add adds the frame of a change, at a place that is filled in here.
+// add adds the frame of a change, of which its digest, its place, its key and its value are filled in here.
 func (t *txn) add(c change, key []byte, value ...[]byte) error {
 	if t.rows == nil {
 		return errLook
@@ -81,10 +81,13 @@ func (t *txn) add(c change, key []byte, value ...[]byte) error {
 	if c.kind != outputRow { // which gives way instead
 		t.largest = max(t.largest, int64(size))
 	}
-	c.place = place{t.file.end + int64(len(t.frames)), uint32(size)}
+	at := len(t.frames)
+	c.of, c.place = t.index.digest(c.kind, key), place{t.file.end + int64(at), uint32(size)}
 	t.frames = appendFrame(slices.Grow(t.frames, size), c.at, c.kind, c.expires, key, value...)
+	stored := t.frames[at+frameBytes:]
+	c.key, c.value = stored[:len(key)], stored[len(key):]
 	t.changes = append(t.changes, c)
-	t.rows[c.of] = c.row
+	t.rows[c.of] = row{c.place, c.expires}
 	return nil
 }
 
@@ -146,7 +149,7 @@ func (t *txn) clean(look, room int) error {
 
 // move takes a frame to the end of the log, if it is live; unless there is no room for it.
 func (t *txn) move(f frame, room int) (moved bool, err error) {
-	c := t.index.changed(f.kind, f.expires, f.key, f.value)
+	c := change{frame: f, of: t.index.digest(f.kind, f.key)}
 	if _, newer := t.rows[c.of]; newer || t.index.rows[c.of].place != f.place {
 		return true, nil
 	}
@@ -154,7 +157,10 @@ func (t *txn) move(f frame, room int) (moved bool, err error) {
 		c.expires = t.index.until(f.key)
 	}
 	if c.expires <= t.ms() || f.kind == outputRow && int(f.size) > room {
-		c.gone, c.place = true, f.place
+		c.gone = true
+		if f.kind == indexRow || f.kind == conversationRow { // of which more is gone than the row
+			c.key, c.value = bytes.Clone(f.key), bytes.Clone(f.value)
+		}
 		t.changes = append(t.changes, c)
 		return true, nil
 	}
