@@ -29,10 +29,6 @@ type Options struct {
 	Log *slog.Logger
 }
 
-// partOfOutputs is which part of the file outputs may have, so that there is room for
-// records.
-const partOfOutputs = 3
-
 // database is the open file, with what is in it.
 type database struct {
 	options Options
@@ -79,10 +75,10 @@ func (d *database) transact(ops []*operation) error {
 	t := d.begin()
 	least := int64(0)
 	for _, op := range ops {
-		before := t.mark()
+		before := len(t.changes)
 		if op.err = dedupe.Survive(func() error { return op.apply(t) }); op.err != nil {
 			t.rollback(before)
-		} else if op.room != dedupe.Frees && t.mark() != before {
+		} else if op.room != dedupe.Frees && len(t.changes) != before {
 			least = d.file.reserve()
 		}
 	}

@@ -93,7 +93,7 @@ func newStore(options Options) *Store {
 	options.LockWait = cmp.Or(max(options.LockWait, 0), 2*time.Second)
 	options.MaxOutputBytes = cmp.Or(max(options.MaxOutputBytes, 0), 256<<20)
 	if options.MaxFileBytes > 0 {
-		options.MaxOutputBytes = min(options.MaxOutputBytes, options.MaxFileBytes/partOfOutputs)
+		options.MaxOutputBytes = min(options.MaxOutputBytes, options.MaxFileBytes/3) // there is room for records
 	}
 	if options.Log == nil {
 		options.Log = slog.New(slog.DiscardHandler)

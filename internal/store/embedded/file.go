@@ -295,8 +295,8 @@ func (f *file) grow(by int64) error {
 	if err := f.inPlace(size); err != nil {
 		return err // else it would be as long as it was, with a hole
 	}
-	if n, err := f.put(make([]byte, by*segmentSize), size); err != nil {
-		by = int64(n) / segmentSize
+	n, err := f.put(make([]byte, by*segmentSize), size)
+	if by = int64(n) / segmentSize; err != nil {
 		cut := f.Truncate(size + by*segmentSize)
 		if by == 0 || cut != nil || !errors.Is(err, dedupe.ErrFull) {
 			return errors.Join(err, cut)

@@ -3,6 +3,7 @@ package embedded
 import (
 	"iter"
 	"slices"
+	"sort"
 )
 
 // ordered are values in order, each once, in chunks of some hundred, so that one that comes or
@@ -17,10 +18,11 @@ const mostOfChunk = 256
 
 // find is where a value is, or would be: its chunk, and its place there.
 func (o *ordered[T]) find(v T) (chunk, at int, found bool) {
-	chunk, _ = slices.BinarySearchFunc(o.chunks, v, func(c []T, v T) int { return o.compare(c[len(c)-1], v) })
-	if chunk == len(o.chunks) {
-		return chunk, 0, false
+	if len(o.chunks) == 0 {
+		return 0, 0, false
 	}
+	behind := sort.Search(len(o.chunks), func(i int) bool { return o.compare(o.chunks[i][0], v) > 0 })
+	chunk = max(behind-1, 0)
 	at, found = slices.BinarySearchFunc(o.chunks[chunk], v, o.compare)
 	return chunk, at, found
 }
@@ -32,11 +34,9 @@ func (o *ordered[T]) put(v T) {
 	case found:
 		o.chunks[i][at] = v
 		return
-	case i == len(o.chunks) && i == 0:
+	case len(o.chunks) == 0:
 		o.chunks = [][]T{{v}}
 		return
-	case i == len(o.chunks): // behind all
-		i, at = i-1, len(o.chunks[i-1])
 	}
 	if chunk := o.chunks[i]; len(chunk) == mostOfChunk {
 		cut := mostOfChunk / 2

@@ -41,23 +41,26 @@ func (d *database) begin() *txn {
 
 func (t *txn) ms() int64 { return dedupe.Millis(t.now) }
 
-// mark is how much a transaction has changed.
-type mark struct {
-	frames, changes int
-	largest         int64
-}
-
-func (t *txn) mark() mark { return mark{len(t.frames), len(t.changes), t.largest} }
-
-// rollback forgets what was changed since a mark.
-func (t *txn) rollback(to mark) {
-	if t.mark() == to {
+// rollback forgets what was changed after so many changes, all of which have a frame.
+func (t *txn) rollback(to int) {
+	if len(t.changes) == to {
 		return
 	}
-	t.frames, t.changes, t.largest = t.frames[:to.frames], t.changes[:to.changes], to.largest
+	t.changes, t.largest = t.changes[:to], t.file.largest
 	clear(t.rows)
+	end := t.file.end
 	for i := range t.changes {
-		t.rows[t.changes[i].of] = row{t.changes[i].place, t.changes[i].expires}
+		t.note(&t.changes[i])
+		end = t.changes[i].at + int64(t.changes[i].size)
+	}
+	t.frames = t.frames[:end-t.file.end]
+}
+
+// note remembers a row that is put.
+func (t *txn) note(c *change) {
+	t.rows[c.of] = row{c.place, c.expires}
+	if c.kind != outputRow { // which gives way instead
+		t.largest = max(t.largest, int64(c.size))
 	}
 }
 
@@ -78,16 +81,13 @@ func (t *txn) add(c change, key []byte, value ...[]byte) error {
 	if size > mostFrame {
 		return fmt.Errorf("%w: a row of %d bytes", dedupe.ErrInvalid, size)
 	}
-	if c.kind != outputRow { // which gives way instead
-		t.largest = max(t.largest, int64(size))
-	}
 	at := len(t.frames)
 	c.of, c.place = t.index.digest(c.kind, key), place{t.file.end + int64(at), uint32(size)}
 	t.frames = appendFrame(slices.Grow(t.frames, size), c.at, c.kind, c.expires, key, value...)
 	stored := t.frames[at+frameBytes:]
 	c.key, c.value = stored[:len(key)], stored[len(key):]
 	t.changes = append(t.changes, c)
-	t.rows[c.of] = row{c.place, c.expires}
+	t.note(&c)
 	return nil
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"net"
+	"net/rpc"
 	"os"
 	"sync"
 
@@ -34,7 +35,10 @@ func hold(store *embedded.Store, socket string) (*holder, error) {
 	}
 	open, shut := context.WithCancel(context.Background())
 	h := &holder{store: store, listener: listener, shut: shut}
-	server := newServer(store)
+	server := rpc.NewServer()
+	if err := server.RegisterName(service, h); err != nil {
+		panic(err) // only a type without such methods can fail
+	}
 	h.serving.Go(func() {
 		for {
 			conn, err := listener.Accept()
@@ -48,6 +52,13 @@ func hold(store *embedded.Store, socket string) (*holder, error) {
 		}
 	})
 	return h, nil
+}
+
+// Ask answers a request of another process, as net/rpc wants it. It does not end with that process.
+func (h *holder) Ask(q Question, a *Answer) (err error) {
+	*a, err = q.do(context.Background(), h.store)
+	a.Failed = failureOf(err)
+	return nil
 }
 
 // close sends the guests away before it lets go of the file: the socket is then the next one's.

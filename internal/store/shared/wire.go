@@ -82,25 +82,6 @@ func (q *Question) do(ctx context.Context, at *embedded.Store) (a Answer, err er
 	return a, err
 }
 
-// served answers the others, as net/rpc wants it.
-type served struct{ store *embedded.Store }
-
-func newServer(store *embedded.Store) *rpc.Server {
-	server := rpc.NewServer()
-	if err := server.RegisterName(service, &served{store}); err != nil {
-		panic(err) // only a type without such methods can fail
-	}
-	return server
-}
-
-// Ask is a request of another process. It does not end with that process.
-func (s *served) Ask(q Question, a *Answer) error {
-	answer, err := q.do(context.Background(), s.store)
-	*a = answer
-	a.Failed = failureOf(err)
-	return nil
-}
-
 // errGone is that the holder has ended, or is about to: nothing is known of the request.
 var errGone = errors.New("the process that has the store has ended")
 
