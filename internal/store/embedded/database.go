@@ -20,11 +20,11 @@ type Options struct {
 	// file, as one that is just shutting down does. Default 2 s.
 	LockWait time.Duration
 	// MaxOutputBytes bounds the kept outputs together; the ones that expire
-	// first give way. Default 256 MiB, a third of MaxFileBytes at the most.
+	// first give way. Default 256 MiB, a third of MaxBytes at the most.
 	MaxOutputBytes int64
-	// MaxFileBytes bounds the file; what would need more gets dedupe.ErrFull
+	// MaxBytes bounds the file; what would need more gets dedupe.ErrFull
 	// until records expire. 0 means no bound but the disk.
-	MaxFileBytes int64
+	MaxBytes int64
 	// Log is told what an operator should know. Default: nobody.
 	Log *slog.Logger
 }

@@ -61,7 +61,7 @@ func Open(path string, options Options) (*Store, error) {
 		return nil, fmt.Errorf("create the store %s: %w", path, err)
 	}
 	var err error
-	if s.file, err = openFile(path, s.options.LockWait, options.MaxFileBytes); err != nil {
+	if s.file, err = openFile(path, s.options.LockWait, options.MaxBytes); err != nil {
 		return nil, explain(path, err)
 	}
 	if err = dedupe.Survive(s.load); err == nil { // rows that no store has written may panic
@@ -78,9 +78,9 @@ func Open(path string, options Options) (*Store, error) {
 // InMemory opens an empty store that ends with its process. There is no disk to wait for: every
 // request is a transaction of its own, which its caller makes.
 func InMemory(options Options) *Store {
-	options.MaxFileBytes = cmp.Or(max(options.MaxFileBytes, 0), 1<<30)
+	options.MaxBytes = cmp.Or(max(options.MaxBytes, 0), 1<<30)
 	s := newStore(options)
-	most := segmentsIn(options.MaxFileBytes)
+	most := segmentsIn(options.MaxBytes)
 	s.file = newFile("memory", &ram{segments: make([]*[segmentSize]byte, most)}, most, "store.memory, which is for tests")
 	for s.file.segments < most {
 		s.file.add()
@@ -92,8 +92,8 @@ func InMemory(options Options) *Store {
 func newStore(options Options) *Store {
 	options.LockWait = cmp.Or(max(options.LockWait, 0), 2*time.Second)
 	options.MaxOutputBytes = cmp.Or(max(options.MaxOutputBytes, 0), 256<<20)
-	if options.MaxFileBytes > 0 {
-		options.MaxOutputBytes = min(options.MaxOutputBytes, options.MaxFileBytes/3) // there is room for records
+	if options.MaxBytes > 0 {
+		options.MaxOutputBytes = min(options.MaxOutputBytes, options.MaxBytes/3) // there is room for records
 	}
 	if options.Log == nil {
 		options.Log = slog.New(slog.DiscardHandler)

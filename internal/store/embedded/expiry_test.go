@@ -417,7 +417,7 @@ func TestARefKeptAgainGivesWayByItsNewTime(t *testing.T) {
 func TestAFullStoreRecovers(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		s := open(t, filepath.Join(t.TempDir(), "store.db"), Options{MaxFileBytes: 1 << 20})
+		s := open(t, filepath.Join(t.TempDir(), "store.db"), Options{MaxBytes: 1 << 20})
 		var full error
 		n := 0
 		for ; full == nil; n++ {

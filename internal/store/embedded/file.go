@@ -84,9 +84,6 @@ func decodeHead(b []byte) (h head, err error) {
 	for i, n := range [...]*int64{&h.commit, &h.clock, &h.tail, &h.durable, &h.end, &h.sum} {
 		*n = int64(binary.BigEndian.Uint64(body[formatBytes+8*i:]))
 	}
-	if h.tail < 0 || h.tail > h.durable || h.durable > h.end {
-		return head{}, corrupt("a log from %d to %d and %d", h.tail, h.durable, h.end)
-	}
 	return h, nil
 }
 

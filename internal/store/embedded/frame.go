@@ -69,9 +69,6 @@ func parseFrame(at int64, b []byte) (frame, error) {
 	}
 	f := frame{place: place{at, uint32(len(b))}, kind: body[0], expires: int64(binary.BigEndian.Uint64(body[1:]))}
 	size := int(binary.BigEndian.Uint16(body[9:]))
-	if size > len(body)-bodyHead {
-		return frame{}, corrupt("a key of %d bytes", size)
-	}
 	f.key, f.value = body[bodyHead:][:size], body[bodyHead+size:]
 	return f, nil
 }

@@ -17,7 +17,9 @@ type index struct {
 	rows  map[digest]row
 	// undecided are the records of calls that are claimed, unknown or held, by their places.
 	undecided ordered[found]
-	outputs   outputs
+	// outputs are those that are kept, in the order in which they expire.
+	outputs     ordered[found]
+	outputBytes int64
 	// messages are how many each conversation has, by the digest of its head; talks their keys.
 	messages map[digest]int
 	talks    ordered[string]
@@ -40,7 +42,7 @@ type digest [2]uint64
 func newIndex() *index {
 	return &index{
 		seeds: [2]maphash.Seed{maphash.MakeSeed(), maphash.MakeSeed()}, rows: map[digest]row{}, messages: map[digest]int{},
-		undecided: ordered[found]{compare: byPlace}, outputs: outputs{ordered: ordered[found]{compare: byExpiry}},
+		undecided: ordered[found]{compare: byPlace}, outputs: ordered[found]{compare: byExpiry},
 		talks: ordered[string]{compare: strings.Compare}, terms: ordered[posting]{compare: posting.compare},
 		live: ledger{due: map[int64]int64{}},
 	}
@@ -113,11 +115,11 @@ func (x *index) change(c *change) {
 	case outputRow:
 		if known {
 			x.outputs.remove(found{c.of, before})
-			x.outputs.bytes -= int64(before.size)
+			x.outputBytes -= int64(before.size)
 		}
 		if !c.gone {
 			x.outputs.put(now)
-			x.outputs.bytes += int64(c.size)
+			x.outputBytes += int64(c.size)
 		}
 	}
 }
@@ -131,13 +133,6 @@ func (x *index) until(message []byte) (expires int64) {
 		expires = x.rows[of].expires
 	}
 	return expires
-}
-
-// outputs are those that are kept, in the order in which they expire.
-type outputs struct {
-	ordered[found]
-
-	bytes int64
 }
 
 // found is a row of the index.
@@ -157,7 +152,7 @@ func (x *index) pass(now, bound int64) {
 	x.live.until(now)
 	for len(x.outputs.chunks) > 0 {
 		first := x.outputs.chunks[0][0]
-		if x.outputs.bytes <= bound && first.expires > now {
+		if x.outputBytes <= bound && first.expires > now {
 			return
 		}
 		x.change(&change{frame: frame{kind: outputRow, place: first.place}, of: first.of, gone: true})

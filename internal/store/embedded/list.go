@@ -29,12 +29,12 @@ func (t *txn) listOpen(from int64) (page dedupe.Page, err error) {
 			page.Next = strconv.FormatInt(r.at, 10)
 			break
 		}
-		encoded, stored, err := t.record(r.of)
+		key, stored, err := t.record(r.of)
 		if err != nil {
 			return dedupe.Page{}, err
 		}
 		if record := stored.Observed(t.now); record.Open() {
-			page.Calls = append(page.Calls, dedupe.Listed{Key: decodeKey(encoded), Record: record})
+			page.Calls = append(page.Calls, dedupe.Listed{Key: key, Record: record})
 		}
 	}
 	return page, nil

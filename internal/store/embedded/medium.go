@@ -30,9 +30,6 @@ type osFile struct {
 	info os.FileInfo
 }
 
-// Sync implements medium.
-func (d osFile) Sync() error { return syncData(d.File) }
-
 func (osFile) forget(int64) {}
 
 func (d osFile) inPlace(size int64) error {

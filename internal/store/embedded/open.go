@@ -163,7 +163,7 @@ func (t *txn) decide(batch []found) (unknown, free int, err error) {
 		} else {
 			free++
 		}
-		if err := t.setRecord(key, &stored.Record, stored.Retention); err != nil {
+		if err := t.SetCall(key, &stored.Record, stored.Retention); err != nil {
 			return 0, 0, err
 		}
 	}

@@ -22,25 +22,22 @@ func (t *txn) Call(key tool.CallID) (dedupe.Stored, error) {
 }
 
 // record reads one that is in the index, and its key; Absent when its time is over.
-func (t *txn) record(of digest) (key []byte, stored dedupe.Stored, err error) {
+func (t *txn) record(of digest) (key tool.CallID, stored dedupe.Stored, err error) {
 	r := t.index.rows[of]
 	if r.expires <= t.ms() {
-		return nil, dedupe.Stored{}, nil
+		return key, stored, nil
 	}
 	f, err := t.read(r.place)
 	if err == nil {
+		key = decodeKey(f.key)
 		stored, err = dedupe.DecodeSealed(f.value)
 	}
-	return f.key, stored, err
+	return key, stored, err
 }
 
 func (t *txn) SetCall(key tool.CallID, record *dedupe.Record, retention time.Duration) error {
-	return t.setRecord(encodeKey(key), record, retention)
-}
-
-func (t *txn) setRecord(key []byte, record *dedupe.Record, retention time.Duration) error {
 	stored := dedupe.Stored{Record: *record, Retention: retention}
-	return t.set(recordRow, key, t.now.Add(retention), stored.AppendSealed(make([]byte, 0, stored.SealedBytes())))
+	return t.set(recordRow, encodeKey(key), t.now.Add(retention), stored.AppendSealed(make([]byte, 0, stored.SealedBytes())))
 }
 
 // Confirm does nothing: what a step reads is on the disk when it is answered.
