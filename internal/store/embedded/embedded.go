@@ -143,7 +143,16 @@ func (s *Store) Look(ctx context.Context, step dedupe.Step) error {
 
 // Output implements dedupe.Store.
 func (s *Store) Output(ctx context.Context, tenant, ref string) (dedupe.Output, error) {
-	return read(ctx, s, func(t *txn) (dedupe.Output, error) { return t.output(tenant, ref) })
+	return read(ctx, s, func(t *txn) (dedupe.Output, error) {
+		value, expires, err := t.get(outputRow, outputKey(tenant, ref))
+		if err == nil && len(value) == 0 {
+			err = dedupe.ErrNoOutput
+		}
+		if err != nil {
+			return dedupe.Output{}, err
+		}
+		return dedupe.Output{Ref: ref, Data: value[1:], Complete: value[0] == 1, TTL: expires.Sub(t.now)}, nil
+	})
 }
 
 // Ping implements dedupe.Store.

@@ -19,23 +19,21 @@ func (s *Store) ListOpen(ctx context.Context, from string) (dedupe.Page, error) 
 	if err != nil {
 		return dedupe.Page{}, fmt.Errorf("%w: %q is no place where a listing goes on", dedupe.ErrInvalid, from)
 	}
-	return read(ctx, s, func(t *txn) (dedupe.Page, error) { return t.listOpen(at) })
-}
-
-func (t *txn) listOpen(from int64) (page dedupe.Page, err error) {
-	looked := 0
-	for r := range t.index.undecided.from(found{row: row{place: place{at: from}}}) {
-		if looked++; looked > listBatch {
-			page.Next = strconv.FormatInt(r.at, 10)
-			break
+	return read(ctx, s, func(t *txn) (page dedupe.Page, err error) {
+		looked := 0
+		for r := range t.index.undecided.from(found{row: row{place: place{at: at}}}) {
+			if looked++; looked > listBatch {
+				page.Next = strconv.FormatInt(r.at, 10)
+				break
+			}
+			key, stored, err := t.record(r.of)
+			if err != nil {
+				return dedupe.Page{}, err
+			}
+			if record := stored.Observed(t.now); record.Open() {
+				page.Calls = append(page.Calls, dedupe.Listed{Key: key, Record: record})
+			}
 		}
-		key, stored, err := t.record(r.of)
-		if err != nil {
-			return dedupe.Page{}, err
-		}
-		if record := stored.Observed(t.now); record.Open() {
-			page.Calls = append(page.Calls, dedupe.Listed{Key: key, Record: record})
-		}
-	}
-	return page, nil
+		return page, nil
+	})
 }

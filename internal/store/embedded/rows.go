@@ -143,15 +143,3 @@ func (t *txn) Keep(tenant string, kept *dedupe.Output) error {
 	}
 	return t.set(outputRow, key, t.now.Add(kept.TTL), []byte{whole}, kept.Data)
 }
-
-// output reads a kept output.
-func (t *txn) output(tenant, ref string) (dedupe.Output, error) {
-	value, expires, err := t.get(outputRow, outputKey(tenant, ref))
-	if err == nil && len(value) == 0 {
-		err = dedupe.ErrNoOutput
-	}
-	if err != nil {
-		return dedupe.Output{}, err
-	}
-	return dedupe.Output{Ref: ref, Data: value[1:], Complete: value[0] == 1, TTL: expires.Sub(t.now)}, nil
-}
