@@ -55,7 +55,7 @@ type database struct {
 // for the committer, which may be stuck.
 func (d *database) fail(cause error) error {
 	err := &dedupe.FailedError{File: d.file.path, Cause: cause}
-	if d.end(err); context.Cause(d.life) == error(err) { // and not an earlier one
+	if d.end(err); errors.Is(context.Cause(d.life), err) { // and not an earlier one
 		d.options.Log.Error("the store has failed: calls with an effect are refused until its file is seen to and the sidecar started anew",
 			"path", d.file.path, "error", cause)
 	}
