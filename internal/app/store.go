@@ -32,7 +32,7 @@ func openStore(cfg *config.Config, t *telemetry.Telemetry) (store, error) {
 		t.Logger.Warn("store", "warning", memory.Warning)
 		return memory.New(memory.Options{}), nil
 	case "embedded":
-		store, err := embedded.Open(cfg.Store.Embedded.Path.Reveal(), embedded.Options{MaxFileBytes: int64(cfg.Store.Embedded.MaxBytes), Log: t.Logger})
+		store, err := embedded.Open(cfg.Store.Embedded.Path.Reveal(), embedded.Options{MaxBytes: int64(cfg.Store.Embedded.MaxBytes), Log: t.Logger})
 		if err != nil {
 			return nil, fmt.Errorf("store: %w", err)
 		}

@@ -124,7 +124,7 @@ func (w Wrapper) store(ctx context.Context, log *slog.Logger) (dedupe.Store, err
 	ctx, cancel := context.WithTimeout(ctx, wrapOpen)
 	defer cancel()
 	kept := w.Config.Store.Embedded
-	return shared.Open(ctx, kept.Path.Reveal(), embedded.Options{MaxFileBytes: int64(kept.MaxBytes), Log: log})
+	return shared.Open(ctx, kept.Path.Reveal(), embedded.Options{MaxBytes: int64(kept.MaxBytes), Log: log})
 }
 
 // ReadReport says what a sidecar would have done of the calls that were written down in a file since

@@ -7,20 +7,16 @@ import "time"
 // the wall clock, but never before the last instant that the store has
 // recorded. Its unit is the millisecond.
 type clock struct {
-	base   time.Time // without monotonic reading
-	anchor time.Time // with it
+	began time.Time
+	ahead time.Duration // of the wall clock
 }
 
 // newClock starts a clock that is never before highWater.
 func newClock(highWater time.Time) clock {
 	now := time.Now()
-	base := now.Round(0)
-	if base.Before(highWater) {
-		base = highWater
-	}
-	return clock{base: base, anchor: now}
+	return clock{now, max(0, highWater.Sub(now))}
 }
 
 func (c clock) now() time.Time {
-	return c.base.Add(time.Since(c.anchor)).Truncate(time.Millisecond).UTC()
+	return c.began.Add(time.Since(c.began) + c.ahead).Truncate(time.Millisecond).UTC()
 }

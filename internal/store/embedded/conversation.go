@@ -65,71 +65,63 @@ func (t *txn) talk(key []byte) (count int, text []byte, err error) {
 	if err != nil || value == nil {
 		return 0, nil, err
 	}
-	return decodeTalk(value)
+	count, text = decodeTalk(value)
+	return count, text, nil
 }
 
 // ReadConversation implements conversation.Store.
 func (s *Store) ReadConversation(ctx context.Context, key conversation.Key, from int64, most int) (conversation.Stored, error) {
+	name := conversationKey(key)
 	return read(ctx, s, func(t *txn) (conversation.Stored, error) {
-		return t.readConversation(conversationKey(key), from, most)
+		count, text, err := t.talk(name)
+		stored := conversation.Stored{Head: text, Now: t.now}
+		if err != nil || text == nil {
+			return stored, err
+		}
+		for at, size := from, 0; most > 0 && at < int64(count); at++ {
+			message, _, err := t.get(messageRow, messageKey(name, int(at)))
+			if err == nil && message == nil {
+				err = t.fail(corrupt("a message of a conversation is missing"))
+			}
+			if err != nil {
+				return conversation.Stored{}, err
+			}
+			if size += len(message); size > most && at > from {
+				break
+			}
+			stored.Messages = append(stored.Messages, message)
+		}
+		return stored, nil
 	})
 }
 
-func (t *txn) readConversation(key []byte, from int64, most int) (conversation.Stored, error) {
-	count, text, err := t.talk(key)
-	stored := conversation.Stored{Head: text, Now: t.now}
-	if err != nil || text == nil {
-		return stored, err
-	}
-	for at, size := from, 0; most > 0 && at < int64(count); at++ {
-		message, _, err := t.get(messageRow, messageKey(key, int(at)))
-		if err == nil && message == nil {
-			err = t.fail(corrupt("a message of a conversation is missing"))
-		}
-		if err != nil {
-			return conversation.Stored{}, err
-		}
-		if size += len(message); size > most && at > from {
-			break
-		}
-		stored.Messages = append(stored.Messages, message)
-	}
-	return stored, nil
-}
-
-// ListConversations implements conversation.Store, in the order of the ids.
+// ListConversations implements conversation.Store, in the order of the ids. Expired ones, which
+// are soon let go of, are passed over, and count, so that the work of a page is bounded.
 func (s *Store) ListConversations(ctx context.Context, tenant, from string, most int) (conversation.Page, error) {
 	after, err := hex.DecodeString(from)
 	if err != nil {
 		return conversation.Page{}, fmt.Errorf("%w: %q is no place where a listing goes on", dedupe.ErrInvalid, from)
 	}
-	return read(ctx, s, func(t *txn) (conversation.Page, error) { return t.listConversations(tenant, string(after), most) })
-}
-
-// listConversations looks at those of a tenant after one. Expired ones, which are soon
-// let go of, are passed over, and count, so that the work of a page is bounded.
-func (t *txn) listConversations(tenant, after string, most int) (page conversation.Page, err error) {
-	prefix := string(keyOf(tenant, ""))
-	names := lowest(strings.Compare, func(yield func(string) bool) {
-		for _, v := range t.index.conversations {
-			if strings.HasPrefix(v.name, prefix) && v.name > after && !yield(v.name) {
-				return
+	return read(ctx, s, func(t *txn) (page conversation.Page, err error) {
+		prefix, last, looked := string(keyOf(tenant, "")), "", 0
+		for name := range t.index.talks.from(max(prefix, string(after)+"\x00")) {
+			if !strings.HasPrefix(name, prefix) {
+				break
 			}
+			if len(page.Found) == most || looked == listBatch {
+				page.Next = hex.EncodeToString([]byte(last))
+				break
+			}
+			last, looked = name, looked+1
+			_, text, err := t.talk([]byte(name))
+			if err != nil {
+				return conversation.Page{}, err
+			}
+			if text == nil {
+				continue
+			}
+			page.Found = append(page.Found, conversation.Listed{ID: name[len(prefix):], Head: conversation.Brief(text)})
 		}
+		return page, nil
 	})
-	for i, name := range names {
-		if len(page.Found) == most || i == listBatch {
-			page.Next = hex.EncodeToString([]byte(names[i-1]))
-			break
-		}
-		_, text, err := t.talk([]byte(name))
-		if err != nil {
-			return conversation.Page{}, err
-		}
-		if text == nil {
-			continue
-		}
-		page.Found = append(page.Found, conversation.Listed{ID: name[len(prefix):], Head: conversation.Brief(text)})
-	}
-	return page, nil
 }

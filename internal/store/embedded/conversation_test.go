@@ -51,8 +51,8 @@ func TestExpiredConversationsLeaveTheFile(t *testing.T) {
 		time.Sleep(2 * time.Minute)
 		synctest.Wait()
 		s.still(func() {
-			if len(s.index.conversations) != 1 {
-				t.Errorf("left: %d conversations; want only the longer one", len(s.index.conversations))
+			if len(s.index.messages) != 1 {
+				t.Errorf("left: %d conversations; want only the longer one", len(s.index.messages))
 			}
 		})
 		got, err := s.ReadConversation(t.Context(), longer.Key, 0, 1<<20)

@@ -20,18 +20,14 @@ type Options struct {
 	// file, as one that is just shutting down does. Default 2 s.
 	LockWait time.Duration
 	// MaxOutputBytes bounds the kept outputs together; the ones that expire
-	// first give way. Default 256 MiB, a third of MaxFileBytes at the most.
+	// first give way. Default 256 MiB, a third of MaxBytes at the most.
 	MaxOutputBytes int64
-	// MaxFileBytes bounds the file; what would need more gets dedupe.ErrFull
+	// MaxBytes bounds the file; what would need more gets dedupe.ErrFull
 	// until records expire. 0 means no bound but the disk.
-	MaxFileBytes int64
+	MaxBytes int64
 	// Log is told what an operator should know. Default: nobody.
 	Log *slog.Logger
 }
-
-// partOfOutputs is which part of the file outputs may have, so that there is room for
-// records.
-const partOfOutputs = 3
 
 // database is the open file, with what is in it.
 type database struct {
@@ -49,9 +45,8 @@ type database struct {
 
 	// life ends, with the cause, when nobody has to wait for the committer any more: the
 	// store has failed, or the committer has ended.
-	life   context.Context
-	end    context.CancelCauseFunc
-	failed sync.Once
+	life context.Context
+	end  context.CancelCauseFunc
 }
 
 // fail makes the store refuse everything from now on, once and for good. What the disk or the
@@ -60,11 +55,10 @@ type database struct {
 // for the committer, which may be stuck.
 func (d *database) fail(cause error) error {
 	err := &dedupe.FailedError{File: d.file.path, Cause: cause}
-	d.failed.Do(func() {
+	if d.end(err); errors.Is(context.Cause(d.life), err) { // and not an earlier one
 		d.options.Log.Error("the store has failed: calls with an effect are refused until its file is seen to and the sidecar started anew",
 			"path", d.file.path, "error", cause)
-		d.end(err)
-	})
+	}
 	return err
 }
 
@@ -81,10 +75,10 @@ func (d *database) transact(ops []*operation) error {
 	t := d.begin()
 	least := int64(0)
 	for _, op := range ops {
-		before := t.mark()
+		before := len(t.changes)
 		if op.err = dedupe.Survive(func() error { return op.apply(t) }); op.err != nil {
 			t.rollback(before)
-		} else if op.room != dedupe.Frees && t.mark() != before {
+		} else if op.room != dedupe.Frees && len(t.changes) != before {
 			least = d.file.reserve()
 		}
 	}
@@ -177,17 +171,13 @@ func (d *database) transactReclaiming(ops []*operation) (err error) {
 		most += leastDead * int64(op.bytes)
 	}
 	end := min(d.file.end, d.file.tail+most) // having gone through all of that, it gives up
-	for again := 1; ; again *= 2 {
+	for {
 		err := d.transact(ops)
 		if !errors.Is(err, dedupe.ErrFull) || d.file.tail >= end {
 			return err
 		}
-		for i := 0; i < again && d.file.tail < end; i++ {
-			if progress, why := d.reclaim(); why != nil || !progress && i == 0 {
-				return cmp.Or(why, err)
-			} else if !progress {
-				break
-			}
+		if progress, why := d.reclaim(); !progress {
+			return cmp.Or(why, err)
 		}
 	}
 }

@@ -58,10 +58,10 @@ func Open(path string, options Options) (*Store, error) {
 		return nil, fmt.Errorf("create the store %s: %w", path, err)
 	}
 	var err error
-	if s.file, err = openFile(path, s.options.LockWait, options.MaxFileBytes); err != nil {
+	if s.file, err = openFile(path, s.options.LockWait, options.MaxBytes); err != nil {
 		return nil, explain(path, err)
 	}
-	if err = s.load(); err == nil {
+	if err = dedupe.Survive(s.load); err == nil { // rows that no store has written may panic
 		err = s.resume()
 	}
 	if err != nil {
@@ -75,10 +75,10 @@ func Open(path string, options Options) (*Store, error) {
 // InMemory opens an empty store that ends with its process. There is no disk to wait for: every
 // request is a transaction of its own, which its caller makes.
 func InMemory(options Options) *Store {
-	options.MaxFileBytes = cmp.Or(max(options.MaxFileBytes, 0), 1<<30)
+	options.MaxBytes = cmp.Or(max(options.MaxBytes, 0), 1<<30)
 	s := newStore(options)
-	most := segmentsIn(options.MaxFileBytes)
-	s.file = newFile("memory", &ram{segments: make([]*[segmentSize]byte, most)}, most)
+	most := segmentsIn(options.MaxBytes)
+	s.file = newFile("memory", &ram{segments: make([]*[segmentSize]byte, most)}, most, "store.memory, which is for tests")
 	for s.file.segments < most {
 		s.file.add()
 	}
@@ -89,8 +89,8 @@ func InMemory(options Options) *Store {
 func newStore(options Options) *Store {
 	options.LockWait = cmp.Or(max(options.LockWait, 0), 2*time.Second)
 	options.MaxOutputBytes = cmp.Or(max(options.MaxOutputBytes, 0), 256<<20)
-	if options.MaxFileBytes > 0 {
-		options.MaxOutputBytes = min(options.MaxOutputBytes, options.MaxFileBytes/partOfOutputs)
+	if options.MaxBytes > 0 {
+		options.MaxOutputBytes = min(options.MaxOutputBytes, options.MaxBytes/3) // there is room for records
 	}
 	if options.Log == nil {
 		options.Log = slog.New(slog.DiscardHandler)
@@ -135,7 +135,16 @@ func (s *Store) Do(ctx context.Context, step dedupe.Step) error {
 
 // Output implements dedupe.Store.
 func (s *Store) Output(ctx context.Context, tenant, ref string) (dedupe.Output, error) {
-	return read(ctx, s, func(t *txn) (dedupe.Output, error) { return t.output(tenant, ref) })
+	return read(ctx, s, func(t *txn) (dedupe.Output, error) {
+		value, expires, err := t.get(outputRow, outputKey(tenant, ref))
+		if err == nil && len(value) == 0 {
+			err = dedupe.ErrNoOutput
+		}
+		if err != nil {
+			return dedupe.Output{}, err
+		}
+		return dedupe.Output{Ref: ref, Data: value[1:], Complete: value[0] == 1, TTL: expires.Sub(t.now)}, nil
+	})
 }
 
 // Ping implements dedupe.Store.

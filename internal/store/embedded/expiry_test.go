@@ -58,14 +58,14 @@ func (s *Store) fill(t *testing.T, name string, bytes int64, retention time.Dura
 // keptOutputs are how many outputs are kept, and their bytes without what they need beside.
 func keptOutputs(s *Store) (outputs int, bytes int64) {
 	s.still(func() {
-		for _, o := range s.index.outputs.first {
+		for _, o := range slices.Concat(s.index.outputs.chunks...) {
 			f, err := s.file.readFrame(o.place)
 			if err != nil {
 				panic(err)
 			}
 			bytes += int64(len(f.value)) - 1
+			outputs++
 		}
-		outputs = len(s.index.outputs.first)
 	})
 	return outputs, bytes
 }
@@ -417,7 +417,7 @@ func TestARefKeptAgainGivesWayByItsNewTime(t *testing.T) {
 func TestAFullStoreRecovers(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		s := open(t, filepath.Join(t.TempDir(), "store.db"), Options{MaxFileBytes: 1 << 20})
+		s := open(t, filepath.Join(t.TempDir(), "store.db"), Options{MaxBytes: 1 << 20})
 		var full error
 		n := 0
 		for ; full == nil; n++ {

@@ -84,9 +84,6 @@ func decodeHead(b []byte) (h head, err error) {
 	for i, n := range [...]*int64{&h.commit, &h.clock, &h.tail, &h.durable, &h.end, &h.sum} {
 		*n = int64(binary.BigEndian.Uint64(body[formatBytes+8*i:]))
 	}
-	if h.tail < 0 || h.tail > h.durable || h.durable > h.end {
-		return head{}, corrupt("a log from %d to %d and %d", h.tail, h.durable, h.end)
-	}
 	return h, nil
 }
 
@@ -98,8 +95,9 @@ func corrupt(format string, args ...any) error {
 type file struct {
 	medium
 
-	path string
-	most int64 // segments
+	path  string
+	most  int64  // segments
+	bound string // what says so
 	// largest is the size of the largest row that there was since Open, outputs apart.
 	largest int64
 	write   func(b []byte, at int64) (int, error)
@@ -119,10 +117,7 @@ type file struct {
 // let go of it.
 func openFile(path string, wait time.Duration, bound int64) (f *file, err error) {
 	for until := time.Now().Add(wait); ; time.Sleep(min(wait, lockPause)) {
-		f, err = tryFile(path)
-		if err == nil && bound > 0 {
-			f.most = segmentsIn(bound)
-		}
+		f, err = tryFile(path, bound)
 		if !errors.Is(err, ErrInUse) || !time.Now().Before(until) {
 			return f, err
 		}
@@ -134,11 +129,11 @@ const lockPause = 20 * time.Millisecond
 // ErrInUse is why a store is not opened whose file another process has.
 var ErrInUse = errors.New("another process is using it")
 
-func newFile(path string, on medium, most int64) *file {
-	return &file{medium: on, path: path, most: most, write: on.WriteAt, sync: on.Sync, parts: map[int64]int64{}}
+func newFile(path string, on medium, most int64, bound string) *file {
+	return &file{medium: on, path: path, most: most, bound: bound, write: on.WriteAt, sync: on.Sync, parts: map[int64]int64{}}
 }
 
-func tryFile(path string) (*file, error) {
+func tryFile(path string, bound int64) (*file, error) {
 	info, err := os.Stat(path)
 	if err != nil {
 		return nil, err
@@ -154,28 +149,28 @@ func tryFile(path string) (*file, error) {
 		err = ErrInUse
 	}
 	if err == nil {
-		// It may have been removed, or replaced, before it was locked.
-		if here, stat := opened.Stat(); stat != nil || !os.SameFile(here, info) {
+		// It may have been removed, or replaced, before it was locked, or have grown.
+		here, stat := opened.Stat()
+		if stat != nil || !os.SameFile(here, info) {
 			err = errors.Join(ErrInUse, stat)
 		}
+		info = here
 	}
 	if err != nil {
 		return nil, errors.Join(err, opened.Close())
 	}
-	return newFile(path, osFile{opened, info}, math.MaxInt32), nil
+	f := newFile(path, osFile{opened, info}, segmentsIn(bound), "store.embedded.max_bytes")
+	f.segments = (info.Size() - segmentsAt) / segmentSize
+	return f, nil
 }
 
 // readHeads reads the heads, and the segments as the newest has them. The other one is in
 // force if the commit of the newest is not whole.
 func (f *file) readHeads() (other head, err error) {
-	size, err := f.length()
-	if err != nil {
-		return head{}, err
-	}
 	var heads [2]head
 	for i := range heads {
 		if _, err := f.ReadAt(f.heads[i][:], int64(i)*pageSize); err != nil {
-			return head{}, corrupt("the file has %d bytes, which is less than its heads", size)
+			return head{}, corrupt("the file is shorter than its heads")
 		}
 		if heads[i], err = decodeHead(f.heads[i][:]); err != nil {
 			return head{}, err
@@ -185,7 +180,6 @@ func (f *file) readHeads() (other head, err error) {
 		f.slot = 1
 	}
 	f.head, other = heads[f.slot], heads[1-f.slot]
-	f.segments = (size - segmentsAt) / segmentSize
 	return other, f.readSegments()
 }
 
@@ -292,14 +286,14 @@ func (f *file) room(need, least int64) error {
 // there already; by fewer when the disk has room for those.
 func (f *file) grow(by int64) error {
 	if by = min(by, f.most-f.segments); by <= 0 {
-		return fmt.Errorf("%w: %s may not grow beyond %d bytes (%s)", dedupe.ErrFull, f.path, segmentsAt+f.most*segmentSize, f.bound())
+		return fmt.Errorf("%w: %s may not grow beyond %d bytes (%s)", dedupe.ErrFull, f.path, segmentsAt+f.most*segmentSize, f.bound)
 	}
 	size := f.size()
 	if err := f.inPlace(size); err != nil {
 		return err // else it would be as long as it was, with a hole
 	}
-	if n, err := f.put(make([]byte, by*segmentSize), size); err != nil {
-		by = int64(n) / segmentSize
+	n, err := f.put(make([]byte, by*segmentSize), size)
+	if by = int64(n) / segmentSize; err != nil {
 		cut := f.Truncate(size + by*segmentSize)
 		if by == 0 || cut != nil || !errors.Is(err, dedupe.ErrFull) {
 			return errors.Join(err, cut)
@@ -320,8 +314,14 @@ func (f *file) add() {
 	f.segments++
 }
 
-// segmentsIn is how many segments a file of so many bytes has, which may be one at least.
-func segmentsIn(bytes int64) int64 { return max(1, (bytes-segmentsAt)/segmentSize) }
+// segmentsIn is how many segments a file of so many bytes has, which may be one at least; any
+// number for 0.
+func segmentsIn(bytes int64) int64 {
+	if bytes <= 0 {
+		return math.MaxInt32
+	}
+	return max(1, (bytes-segmentsAt)/segmentSize)
+}
 
 // put writes, and says so when the disk is full.
 func (f *file) put(b []byte, at int64) (n int, err error) {

@@ -27,13 +27,17 @@ func (s *Store) Find(ctx context.Context, search dedupe.Search) (dedupe.Page, er
 // over, or of another term, count too, so that the work of a page is bounded.
 func (t *txn) find(s *dedupe.Search, before int64) (page dedupe.Page, err error) {
 	looked, bytes := 0, 0
-	for p := range t.index.terms.latest(t.index.term(s.Tenant, &s.Term), before) {
+	term := t.index.term(s.Tenant, &s.Term)
+	for p := range t.index.terms.from(posting{term: term, number: before - 1}) {
+		if p.term != term {
+			break
+		}
 		if looked == listBatch || len(page.Calls) == s.Most || bytes > dedupe.MaxFoundBytes {
 			page.Next = strconv.FormatInt(before, 10)
 			break
 		}
 		looked, before = looked+1, p.number
-		call, claimed, err := t.foundAt(p.at, s)
+		call, claimed, err := t.found(p.of, s)
 		if err != nil {
 			return dedupe.Page{}, err
 		}
@@ -48,20 +52,16 @@ func (t *txn) find(s *dedupe.Search, before int64) (page dedupe.Page, err error)
 	return page, nil
 }
 
-// foundAt reads the row of terms at a place, and the record of its call; nil where it is over,
-// or does not have the term.
-func (t *txn) foundAt(at int64, s *dedupe.Search) (call *dedupe.Listed, claimed int64, err error) {
-	f, err := t.file.readFrameAt(at)
-	if err != nil {
-		return nil, 0, t.fail(err)
-	}
-	v, err := decodeIndexed(f.value)
+// found reads a row of terms, and the record of its call; nil where it is over, or does not
+// have the term.
+func (t *txn) found(of digest, s *dedupe.Search) (call *dedupe.Listed, claimed int64, err error) {
+	f, err := t.read(t.index.rows[of].place)
 	if err != nil {
 		return nil, 0, err
 	}
-	key, err := decodeKey(f.key)
-	if err != nil || key.Tenant != s.Tenant || s.Conversation != "" && key.Conversation != s.Conversation || f.expires <= t.ms() || !slices.Contains(v.terms, s.Term) {
-		return nil, v.claimed, err
+	v, key := decodeIndexed(f.value), decodeKey(f.key)
+	if key.Tenant != s.Tenant || s.Conversation != "" && key.Conversation != s.Conversation || f.expires <= t.ms() || !slices.Contains(v.terms, s.Term) {
+		return nil, v.claimed, nil
 	}
 	record, err := t.Call(key)
 	return &dedupe.Listed{Key: key, Record: record.Observed(t.now)}, v.claimed, err

@@ -1,7 +1,6 @@
 package embedded
 
 import (
-	"cmp"
 	"fmt"
 	"maps"
 	"math/rand/v2"
@@ -39,8 +38,8 @@ func findable(t *testing.T, s *Store) (ids []string) {
 func TestPostingsAreInOrder(t *testing.T) {
 	t.Parallel()
 	random := rand.New(rand.NewPCG(uint64(time.Now().UnixNano()), 0))
-	var index terms
-	want := map[posting]posting{} // without and with the place of the row
+	index := ordered[posting]{compare: posting.compare}
+	want := map[posting]posting{} // without and with the digest of the row
 	for i := range 40_000 {
 		p := posting{term: random.Uint64N(20), number: int64(i)}
 		if random.IntN(2) == 0 {
@@ -50,7 +49,7 @@ func TestPostingsAreInOrder(t *testing.T) {
 			p.number = random.Int64N(int64(i) + 1)
 		}
 		full := p
-		full.at = random.Int64()
+		full.of = digest{random.Uint64()}
 		index.put(full)
 		want[p] = full
 		if i > 20_000 {
@@ -70,16 +69,26 @@ func TestPostingsAreInOrder(t *testing.T) {
 	for term := range uint64(20) {
 		before := random.Int64N(40_000)
 		mine := slices.DeleteFunc(slices.Clone(in), func(p posting) bool { return p.term != term || p.number >= before })
-		slices.Reverse(mine)
-		if got := slices.Collect(index.latest(term, before)); !slices.Equal(got, mine) {
+		if got := ofTerm(&index, term, before); !slices.Equal(got, mine) {
 			t.Errorf("of term %d before %d there are %v, want %v", term, before, got, mine)
 		}
 	}
 	for _, chunk := range index.chunks {
-		if len(chunk) == 0 || len(chunk) > mostPostings {
+		if len(chunk) == 0 || len(chunk) > mostOfChunk {
 			t.Errorf("a chunk has %d postings", len(chunk))
 		}
 	}
+}
+
+// ofTerm are the postings of a term before one with a number.
+func ofTerm(index *ordered[posting], term uint64, before int64) (all []posting) {
+	for p := range index.from(posting{term: term, number: before - 1}) {
+		if p.term != term {
+			break
+		}
+		all = append(all, p)
+	}
+	return all
 }
 
 // What is found is moved as the log is gone through, is there after a restart, outlasts its
@@ -199,9 +208,9 @@ func TestAPageOfWhatIsFoundIsBounded(t *testing.T) {
 	// Rows that are another's count too: none of these has the term, though its digest.
 	s.still(func() {
 		term := s.index.term("acme", &dedupe.Term{'z'})
-		at := slices.MinFunc(s.index.terms.chunks[0], func(a, b posting) int { return cmp.Compare(a.at, b.at) }).at
+		of := s.index.terms.chunks[0][0].of
 		for i := range int64(listBatch + 10) {
-			s.index.terms.put(posting{term: term, number: i, at: at})
+			s.index.terms.put(posting{term: term, number: i, of: of})
 		}
 	})
 	search.Term = dedupe.Term{'z'}

@@ -14,6 +14,7 @@ import (
 // The log is frames, one for each row as it was put: the length of what follows (4 bytes),
 // a checksum of the frame's place and of what follows (4), then the kind of the row (1), when
 // it expires (8, in milliseconds since 1970), the length of its key (2), its key, its value.
+// What is in one whose checksum is right is what was written, and not looked at again.
 // The last frame of a row counts. As the log only loses its oldest frames, none that was
 // replaced comes back.
 const (
@@ -68,9 +69,6 @@ func parseFrame(at int64, b []byte) (frame, error) {
 	}
 	f := frame{place: place{at, uint32(len(b))}, kind: body[0], expires: int64(binary.BigEndian.Uint64(body[1:]))}
 	size := int(binary.BigEndian.Uint16(body[9:]))
-	if size > len(body)-bodyHead {
-		return frame{}, corrupt("a key of %d bytes", size)
-	}
 	f.key, f.value = body[bodyHead:][:size], body[bodyHead+size:]
 	return f, nil
 }
@@ -82,19 +80,6 @@ func (f *file) readFrame(p place) (frame, error) {
 		return frame{}, err
 	}
 	return parseFrame(p.at, b)
-}
-
-// readFrameAt reads the frame that begins at a place.
-func (f *file) readFrameAt(at int64) (frame, error) {
-	var size [4]byte
-	if _, err := (logReader{f}).ReadAt(size[:], at); err != nil {
-		return frame{}, err
-	}
-	n := int64(binary.BigEndian.Uint32(size[:])) + frameHead
-	if n > mostFrame {
-		return frame{}, corrupt("a frame of %d bytes at %d of the log", n, at)
-	}
-	return f.readFrame(place{at, uint32(n)})
 }
 
 // checksum is that of the log from a place to its end.

@@ -31,7 +31,7 @@ func (s *Store) fileBytes(t *testing.T) int64 {
 func TestLargeOutputsDoNotOutgrowTheFile(t *testing.T) {
 	t.Parallel()
 	const bound, size = 64 << 20, 9 << 20
-	s := open(t, filepath.Join(t.TempDir(), "store.db"), Options{MaxFileBytes: bound})
+	s := open(t, filepath.Join(t.TempDir(), "store.db"), Options{MaxBytes: bound})
 	refused := 0
 	for i := range 40 {
 		id := fmt.Sprint(i)
@@ -87,7 +87,7 @@ func fillUp(t *testing.T, s *Store) (calls int) {
 // and last what ends.
 func TestWhatDoesNotFitTakesNobodyWithIt(t *testing.T) {
 	t.Parallel()
-	s := open(t, filepath.Join(t.TempDir(), "store.db"), Options{MaxFileBytes: 4 << 20})
+	s := open(t, filepath.Join(t.TempDir(), "store.db"), Options{MaxBytes: 4 << 20})
 	for _, id := range []string{"large", "small"} {
 		claim(t, s, request(id, tool.NonIdempotent))
 	}
@@ -156,13 +156,13 @@ func TestABoundBelowTheFile(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		path := filepath.Join(t.TempDir(), "store.db")
-		s := open(t, path, Options{MaxFileBytes: 4 << 20})
+		s := open(t, path, Options{MaxBytes: 4 << 20})
 		fillUp(t, s)
 		size := s.fileBytes(t)
 		if err := s.Close(); err != nil {
 			t.Fatal(err)
 		}
-		s = open(t, path, Options{MaxFileBytes: 1 << 20})
+		s = open(t, path, Options{MaxBytes: 1 << 20})
 		if _, err := s.Admit(t.Context(), request("new", tool.NonIdempotent)); !errors.Is(err, dedupe.ErrFull) {
 			t.Errorf("while it is full: %v", err)
 		}
@@ -178,7 +178,7 @@ func TestABoundBelowTheFile(t *testing.T) {
 func TestALargeRecordIsMovedInAFullFile(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		s := open(t, filepath.Join(t.TempDir(), "store.db"), Options{MaxFileBytes: 16 << 20})
+		s := open(t, filepath.Join(t.TempDir(), "store.db"), Options{MaxBytes: 16 << 20})
 		finished(t, s, "large", strings.Repeat("x", 4<<20)) // for a day
 		for round := range 3 {
 			fillUp(t, s)
@@ -198,7 +198,7 @@ func TestALargeRecordIsMovedInAFullFile(t *testing.T) {
 func TestAFullStoreOfOpenCallsOpens(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		s := open(t, filepath.Join(t.TempDir(), "store.db"), Options{MaxFileBytes: 2 << 20})
+		s := open(t, filepath.Join(t.TempDir(), "store.db"), Options{MaxBytes: 2 << 20})
 		n := 0
 		for ; ; n++ {
 			if _, err := s.Admit(t.Context(), request(fmt.Sprint(n), tool.NonIdempotent)); errors.Is(err, dedupe.ErrFull) {

@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"hash/maphash"
 	"slices"
+	"strings"
 
 	"github.com/sidecall/sidecall/dedupe"
 )
@@ -14,12 +15,15 @@ import (
 type index struct {
 	seeds [2]maphash.Seed
 	rows  map[digest]row
-	// undecided are the records of calls that are claimed, unknown or held.
-	undecided map[digest]struct{}
-	outputs   outputs
-	// conversations by the digests of their heads.
-	conversations map[digest]talk
-	terms         terms
+	// undecided are the records of calls that are claimed, unknown or held, by their places.
+	undecided ordered[found]
+	// outputs are those that are kept, in the order in which they expire.
+	outputs     ordered[found]
+	outputBytes int64
+	// messages are how many each conversation has, by the digest of its head; talks their keys.
+	messages map[digest]int
+	talks    ordered[string]
+	terms    ordered[posting]
 
 	live ledger
 }
@@ -31,20 +35,16 @@ type row struct {
 	expires int64
 }
 
-// talk is a conversation: its name, and how many messages it has.
-type talk struct {
-	name     string
-	messages int
-}
-
 // digest stands for a key: 128 bits, seeded per process, so that nobody can make two keys
 // meet. Whoever finds a row compares its key.
 type digest [2]uint64
 
 func newIndex() *index {
 	return &index{
-		seeds: [2]maphash.Seed{maphash.MakeSeed(), maphash.MakeSeed()}, rows: map[digest]row{},
-		undecided: map[digest]struct{}{}, conversations: map[digest]talk{}, live: ledger{due: map[int64]int64{}},
+		seeds: [2]maphash.Seed{maphash.MakeSeed(), maphash.MakeSeed()}, rows: map[digest]row{}, messages: map[digest]int{},
+		undecided: ordered[found]{compare: byPlace}, outputs: ordered[found]{compare: byExpiry},
+		talks: ordered[string]{compare: strings.Compare}, terms: ordered[posting]{compare: posting.compare},
+		live: ledger{due: map[int64]int64{}},
 	}
 }
 
@@ -61,30 +61,12 @@ func (x *index) digest(kind byte, key []byte) (d digest) {
 
 // change is what a commit does to a row of the index.
 type change struct {
-	kind byte
-	row
+	frame // as it was put
 
 	of   digest
-	open bool // the call of a record is undecided
-	talk      // of the head of a conversation
 	gone bool // the row has expired, if it is still where it was
-	// postings are those of a row of terms, outdated those of the row before it.
-	postings, outdated []posting
-}
-
-// changed is what a row changes when it is put somewhere.
-func (x *index) changed(kind byte, expires int64, key, value []byte) (c change, err error) {
-	c = change{kind: kind, of: x.digest(kind, key), row: row{expires: expires}}
-	switch kind {
-	case recordRow:
-		c.open = undecided(value)
-	case conversationRow:
-		c.name = string(key)
-		c.messages, _, err = decodeTalk(value)
-	case indexRow:
-		c.postings, err = x.postings(key, value)
-	}
-	return c, err
+	// outdated are the postings of the row of terms before it.
+	outdated []posting
 }
 
 // change follows a commit. Changes are made in the order in which they came.
@@ -93,32 +75,42 @@ func (x *index) change(c *change) {
 	if c.gone && before.place != c.place {
 		return
 	}
+	now := found{c.of, row{c.place, c.expires}}
 	if known {
 		x.live.add(-int64(before.size), before.expires)
 	}
 	if !c.gone {
 		x.live.add(int64(c.size), c.expires)
-		x.rows[c.of] = c.row
+		x.rows[c.of] = now.row
 	} else {
 		delete(x.rows, c.of)
 	}
 	switch c.kind {
 	case recordRow:
-		if delete(x.undecided, c.of); c.open && !c.gone {
-			x.undecided[c.of] = struct{}{}
+		if known {
+			x.undecided.remove(found{c.of, before})
+		}
+		if !c.gone && undecided(c.value) {
+			x.undecided.put(now)
 		}
 	case conversationRow:
-		if delete(x.conversations, c.of); !c.gone {
-			x.conversations[c.of] = c.talk
+		if !c.gone {
+			x.talks.put(string(c.key))
+			x.messages[c.of], _ = decodeTalk(c.value)
+		} else {
+			x.talks.remove(string(c.key))
+			delete(x.messages, c.of)
 		}
 	case indexRow:
 		x.post(c)
 	case outputRow:
 		if known {
 			x.outputs.remove(found{c.of, before})
+			x.outputBytes -= int64(before.size)
 		}
 		if !c.gone {
-			x.outputs.add(found{c.of, c.row})
+			x.outputs.put(now)
+			x.outputBytes += int64(c.size)
 		}
 	}
 }
@@ -127,8 +119,8 @@ func (x *index) post(c *change) {
 	for _, p := range c.outdated {
 		x.terms.remove(p)
 	}
-	for _, p := range c.postings {
-		if p.at = c.at; c.gone {
+	for _, p := range x.postings(c.frame) {
+		if c.gone {
 			x.terms.remove(p)
 		} else {
 			x.terms.put(p)
@@ -138,35 +130,13 @@ func (x *index) post(c *change) {
 
 // until is when a message expires: with the head of its conversation, which may have been
 // put since, or be of another by now that has not as many.
-func (x *index) until(message []byte) (expires int64, err error) {
-	head, number, err := decodeMessageKey(message)
+func (x *index) until(message []byte) (expires int64) {
+	head, number := decodeMessageKey(message)
 	of := x.digest(conversationRow, head)
-	if number < x.conversations[of].messages {
+	if number < x.messages[of] {
 		expires = x.rows[of].expires
 	}
-	return expires, err
-}
-
-// whole reports what is missing when all of the log has been read. What has expired leaves
-// the log a piece at a time: of that there may be a head, or messages, alone.
-func (x *index) whole(now int64) error {
-	for of, v := range x.conversations {
-		for number := range v.messages {
-			if x.rows[of].expires <= now {
-				break
-			}
-			if _, there := x.rows[x.digest(messageRow, messageKey([]byte(v.name), number))]; !there {
-				return corrupt("a message of a conversation is missing")
-			}
-		}
-	}
-	return nil
-}
-
-// outputs are those that are kept, in the order in which they expire.
-type outputs struct {
-	first []found
-	bytes int64
+	return expires
 }
 
 // found is a row of the index.
@@ -175,37 +145,21 @@ type found struct {
 	row
 }
 
-// at is where an output is, or would be.
-func (o *outputs) at(f found) int {
-	i, _ := slices.BinarySearchFunc(o.first, f, func(a, b found) int {
-		return cmp.Or(cmp.Compare(a.expires, b.expires), byPlace(a, b))
-	})
-	return i
-}
-
 func byPlace(a, b found) int { return cmp.Compare(a.place.at, b.place.at) }
 
-func (o *outputs) add(f found) {
-	o.first = slices.Insert(o.first, o.at(f), f)
-	o.bytes += int64(f.size)
-}
-
-func (o *outputs) remove(f found) {
-	if i := o.at(f); i == 0 {
-		o.first = o.first[1:]
-	} else {
-		o.first = slices.Delete(o.first, i, i+1)
-	}
-	o.bytes -= int64(f.size)
-}
+func byExpiry(a, b found) int { return cmp.Or(cmp.Compare(a.expires, b.expires), byPlace(a, b)) }
 
 // pass says what time it is. Outputs whose time is over are dropped, and those that expire
 // first until all are within a bound. The log may still have the latter: they may come back
 // at the next Open.
 func (x *index) pass(now, bound int64) {
 	x.live.until(now)
-	for o := &x.outputs; len(o.first) > 0 && (o.bytes > bound || o.first[0].expires <= now); {
-		x.change(&change{kind: outputRow, row: o.first[0].row, of: o.first[0].of, gone: true})
+	for len(x.outputs.chunks) > 0 {
+		first := x.outputs.chunks[0][0]
+		if x.outputBytes <= bound && first.expires > now {
+			return
+		}
+		x.change(&change{frame: frame{kind: outputRow, place: first.place}, of: first.of, gone: true})
 	}
 }
 
@@ -242,13 +196,10 @@ func (l *ledger) until(now int64) {
 
 // undecided reports that nobody knows yet, or any more, what becomes of the call of a record.
 func undecided(value []byte) bool {
-	return len(value) > 1 && slices.Contains([]dedupe.State{dedupe.Claimed, dedupe.Unknown, dedupe.Held}, dedupe.State(value[1]))
+	return slices.Contains([]dedupe.State{dedupe.Claimed, dedupe.Unknown, dedupe.Held}, dedupe.State(value[1]))
 }
 
 // decodeTalk reads the head of a conversation: how many messages it has, and its text.
-func decodeTalk(value []byte) (count int, text []byte, err error) {
-	if len(value) < 4 {
-		return 0, nil, corrupt("the head of a conversation is cut short")
-	}
-	return int(binary.BigEndian.Uint32(value)), value[4:], nil
+func decodeTalk(value []byte) (count int, text []byte) {
+	return int(binary.BigEndian.Uint32(value)), value[4:]
 }

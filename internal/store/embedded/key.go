@@ -22,16 +22,13 @@ func keyOf(parts ...string) (b []byte) {
 func encodeKey(k tool.CallID) []byte { return keyOf(k.Tenant, k.Conversation, k.Turn, k.ID) }
 
 // decodeKey reads what encodeKey has written.
-func decodeKey(b []byte) (k tool.CallID, err error) {
+func decodeKey(b []byte) (k tool.CallID) {
 	for _, part := range [...]*string{&k.Tenant, &k.Conversation, &k.Turn} {
-		if len(b) < 2 || len(b)-2 < int(binary.BigEndian.Uint16(b)) {
-			return tool.CallID{}, corrupt("the key of a record is cut short")
-		}
 		end := 2 + int(binary.BigEndian.Uint16(b))
 		*part, b = string(b[2:end]), b[end:]
 	}
 	k.ID = string(b)
-	return k, nil
+	return k
 }
 
 func sheetKey(name dedupe.Sheet) []byte {
@@ -48,10 +45,7 @@ func messageKey(name []byte, number int) []byte {
 	return slices.Concat(name, bigEndian(number))
 }
 
-func decodeMessageKey(b []byte) (name []byte, number int, err error) {
+func decodeMessageKey(b []byte) (name []byte, number int) {
 	at := len(b) - 4
-	if at < 0 {
-		return nil, 0, corrupt("the key of a message is cut short")
-	}
-	return b[:at], int(binary.BigEndian.Uint32(b[at:])), nil
+	return b[:at], int(binary.BigEndian.Uint32(b[at:]))
 }

@@ -4,8 +4,6 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"iter"
-	"slices"
 	"strconv"
 
 	"github.com/sidecall/sidecall/dedupe"
@@ -21,52 +19,21 @@ func (s *Store) ListOpen(ctx context.Context, from string) (dedupe.Page, error) 
 	if err != nil {
 		return dedupe.Page{}, fmt.Errorf("%w: %q is no place where a listing goes on", dedupe.ErrInvalid, from)
 	}
-	return read(ctx, s, func(t *txn) (dedupe.Page, error) { return t.listOpen(at) })
-}
-
-// lowest are the first of all in order: as many as a page looks at, and one more if there are
-// more. Only those that may be among them are sorted.
-func lowest[T any](order func(a, b T) int, all iter.Seq[T]) (low []T) {
-	cut := false
-	for one := range all {
-		if cut && order(one, low[listBatch]) > 0 {
-			continue
-		}
-		if low = append(low, one); len(low) == 4*listBatch {
-			slices.SortFunc(low, order)
-			low, cut = low[:listBatch+1], true
-		}
-	}
-	slices.SortFunc(low, order)
-	return low[:min(len(low), listBatch+1)]
-}
-
-func (t *txn) listOpen(from int64) (page dedupe.Page, err error) {
-	undecided := lowest(byPlace, func(yield func(found) bool) {
-		for of := range t.index.undecided {
-			if r := t.index.rows[of]; r.at >= from && !yield(found{of, r}) {
-				return
+	return read(ctx, s, func(t *txn) (page dedupe.Page, err error) {
+		looked := 0
+		for r := range t.index.undecided.from(found{row: row{place: place{at: at}}}) {
+			if looked++; looked > listBatch {
+				page.Next = strconv.FormatInt(r.at, 10)
+				break
+			}
+			key, stored, err := t.record(r.of)
+			if err != nil {
+				return dedupe.Page{}, err
+			}
+			if record := stored.Observed(t.now); record.Open() {
+				page.Calls = append(page.Calls, dedupe.Listed{Key: key, Record: record})
 			}
 		}
+		return page, nil
 	})
-	for i, r := range undecided {
-		if i == listBatch {
-			page.Next = strconv.FormatInt(r.at, 10)
-			break
-		}
-		encoded, stored, err := t.record(r.of)
-		if err != nil {
-			return dedupe.Page{}, err
-		}
-		record := stored.Observed(t.now)
-		if !record.Open() {
-			continue
-		}
-		key, err := decodeKey(encoded)
-		if err != nil {
-			return dedupe.Page{}, err
-		}
-		page.Calls = append(page.Calls, dedupe.Listed{Key: key, Record: record})
-	}
-	return page, nil
 }

@@ -17,9 +17,6 @@ type medium interface {
 	// Sync returns when what was written is as safe as it gets.
 	Sync() error
 	Truncate(size int64) error
-	length() (int64, error)
-	// bound names what bounds it.
-	bound() string
 	// inPlace reports why it is not what was opened, or not of so many bytes.
 	inPlace(size int64) error
 	// forget says that what stands in a segment is needed no more.
@@ -33,19 +30,7 @@ type osFile struct {
 	info os.FileInfo
 }
 
-// Sync implements medium.
-func (d osFile) Sync() error { return syncData(d.File) }
-
-func (osFile) forget(int64)  {}
-func (osFile) bound() string { return "store.embedded.max_bytes" }
-
-func (d osFile) length() (int64, error) {
-	info, err := d.Stat()
-	if err != nil {
-		return 0, err
-	}
-	return info.Size(), nil
-}
+func (osFile) forget(int64) {}
 
 func (d osFile) inPlace(size int64) error {
 	info, err := os.Stat(d.Name())
@@ -97,7 +82,5 @@ func (*ram) Close() error { return nil }
 // Truncate implements medium.
 func (*ram) Truncate(int64) error { return nil }
 
-func (*ram) length() (int64, error) { return 0, nil }
 func (*ram) inPlace(int64) error    { return nil }
-func (*ram) bound() string          { return "store.memory, which is for tests" }
 func (r *ram) forget(segment int64) { r.segments[segment] = nil }

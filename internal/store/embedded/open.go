@@ -4,7 +4,6 @@ import (
 	"errors"
 	"io/fs"
 	"log/slog"
-	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -89,11 +88,7 @@ func (d *database) load() error {
 	}); err != nil {
 		return err
 	}
-	now := dedupe.Millis(d.clock.now())
-	d.index.pass(now, d.options.MaxOutputBytes)
-	if err := d.index.whole(now); err != nil {
-		return err
-	}
+	d.index.pass(dedupe.Millis(d.clock.now()), d.options.MaxOutputBytes)
 	// What a process has written that was killed may not be on the disk. It is before anybody
 	// is told of it, and before a head says so.
 	return f.sync()
@@ -101,21 +96,21 @@ func (d *database) load() error {
 
 // read notes a frame of the log.
 func (x *index) read(from *file, f frame) error {
-	c, err := x.changed(f.kind, f.expires, f.key, f.value)
-	switch before, known := x.rows[c.of]; {
-	case f.kind == recordRow:
-		_, err = dedupe.DecodeSealed(f.value)
-	case f.kind == indexRow && known && err == nil:
-		var replaced frame
-		if replaced, err = from.readFrame(before.place); err == nil {
-			c.outdated, err = x.postings(replaced.key, replaced.value)
+	if f.kind == recordRow {
+		if _, err := dedupe.DecodeSealed(f.value); err != nil {
+			return err
 		}
 	}
-	if err == nil {
-		c.place = f.place
-		x.change(&c)
+	c := change{frame: f, of: x.digest(f.kind, f.key)}
+	if before, known := x.rows[c.of]; known && f.kind == indexRow {
+		replaced, err := from.readFrame(before.place)
+		if err != nil {
+			return err
+		}
+		c.outdated = x.postings(replaced)
 	}
-	return err
+	x.change(&c)
+	return nil
 }
 
 // resumeBatch is how many open claims are decided in one transaction.
@@ -128,7 +123,7 @@ func (d *database) resume() error {
 		d.options.Log.Warn("the wall clock is behind the store's last record; the store goes on with its own time",
 			"path", d.file.path, "ahead", ahead.Round(time.Second))
 	}
-	for batch := range slices.Chunk(slices.Collect(maps.Keys(d.index.undecided)), resumeBatch) {
+	for batch := range slices.Chunk(slices.Concat(d.index.undecided.chunks...), resumeBatch) {
 		unknown, free := 0, 0
 		decide := newOperation(dedupe.Frees, 0, func(t *txn) (err error) {
 			unknown, free, err = t.decide(batch)
@@ -152,9 +147,9 @@ func (d *database) resume() error {
 // final for a call that must not repeat; any other stays claimed with its lease out, free for
 // the next request and still its owner's to settle should a journal of settlements be
 // replayed.
-func (t *txn) decide(batch []digest) (unknown, free int, err error) {
-	for _, of := range batch {
-		key, stored, err := t.record(of)
+func (t *txn) decide(batch []found) (unknown, free int, err error) {
+	for _, r := range batch {
+		key, stored, err := t.record(r.of)
 		if err != nil {
 			return 0, 0, err
 		}
@@ -168,7 +163,7 @@ func (t *txn) decide(batch []digest) (unknown, free int, err error) {
 		} else {
 			free++
 		}
-		if err := t.setRecord(key, &stored.Record, stored.Retention); err != nil {
+		if err := t.SetCall(key, &stored.Record, stored.Retention); err != nil {
 			return 0, 0, err
 		}
 	}

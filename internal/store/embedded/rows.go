@@ -22,25 +22,22 @@ func (t *txn) Call(key tool.CallID) (dedupe.Stored, error) {
 }
 
 // record reads one that is in the index, and its key; Absent when its time is over.
-func (t *txn) record(of digest) (key []byte, stored dedupe.Stored, err error) {
+func (t *txn) record(of digest) (key tool.CallID, stored dedupe.Stored, err error) {
 	r := t.index.rows[of]
 	if r.expires <= t.ms() {
-		return nil, dedupe.Stored{}, nil
+		return key, stored, nil
 	}
 	f, err := t.read(r.place)
 	if err == nil {
+		key = decodeKey(f.key)
 		stored, err = dedupe.DecodeSealed(f.value)
 	}
-	return f.key, stored, err
+	return key, stored, err
 }
 
 func (t *txn) SetCall(key tool.CallID, record *dedupe.Record, retention time.Duration) error {
-	return t.setRecord(encodeKey(key), record, retention)
-}
-
-func (t *txn) setRecord(key []byte, record *dedupe.Record, retention time.Duration) error {
 	stored := dedupe.Stored{Record: *record, Retention: retention}
-	return t.set(recordRow, key, t.now.Add(retention), stored.AppendSealed(make([]byte, 0, stored.SealedBytes())))
+	return t.set(recordRow, encodeKey(key), t.now.Add(retention), stored.AppendSealed(make([]byte, 0, stored.SealedBytes())))
 }
 
 // Confirm does nothing: what a step reads is on the disk when it is answered.
@@ -76,13 +73,7 @@ func (t *txn) Index(key tool.CallID, terms []dedupe.Term, keep time.Duration) er
 	if err != nil {
 		return err
 	}
-	value := v.encode()
-	c, err := t.index.changed(indexRow, dedupe.Millis(t.now.Add(keep)), name, value)
-	if err != nil {
-		return err
-	}
-	c.outdated = outdated
-	return t.add(c, name, value)
+	return t.add(change{frame: frame{kind: indexRow, expires: dedupe.Millis(t.now.Add(keep))}, outdated: outdated}, name, v.encode())
 }
 
 // supersede returns the postings of the row that there is of a call. The new one has its terms
@@ -97,10 +88,7 @@ func (t *txn) supersede(key tool.CallID, name []byte, v *indexed) (outdated []po
 	if err != nil {
 		return nil, err
 	}
-	before, err := decodeIndexed(f.value)
-	if err != nil {
-		return nil, err
-	}
+	before := decodeIndexed(f.value)
 	record, err := t.Call(key)
 	if err != nil {
 		return nil, err
@@ -111,7 +99,7 @@ func (t *txn) supersede(key tool.CallID, name []byte, v *indexed) (outdated []po
 			v.number, v.claimed = before.number, before.claimed
 		}
 	}
-	return t.index.postings(f.key, f.value)
+	return t.index.postings(f), nil
 }
 
 func (t *txn) Append(key tool.CallID, a dedupe.Append, keep time.Duration) error {
@@ -154,16 +142,4 @@ func (t *txn) Keep(tenant string, kept *dedupe.Output) error {
 		whole = 1
 	}
 	return t.set(outputRow, key, t.now.Add(kept.TTL), []byte{whole}, kept.Data)
-}
-
-// output reads a kept output.
-func (t *txn) output(tenant, ref string) (dedupe.Output, error) {
-	value, expires, err := t.get(outputRow, outputKey(tenant, ref))
-	if err == nil && len(value) == 0 {
-		err = dedupe.ErrNoOutput
-	}
-	if err != nil {
-		return dedupe.Output{}, err
-	}
-	return dedupe.Output{Ref: ref, Data: value[1:], Complete: value[0] == 1, TTL: expires.Sub(t.now)}, nil
 }

@@ -105,8 +105,8 @@ func TestAnExpiredConversationIsGoneThroughInPart(t *testing.T) {
 		s.still(func() {
 			s.clock = newClock(s.clock.now().Add(2 * time.Minute))
 			s.index.pass(dedupe.Millis(s.clock.now()), 0)
-			if progress, err := s.reclaim(); err != nil || !progress || len(s.index.conversations) != 1 {
-				t.Fatalf("%v, %v, with %d conversations left", progress, err, len(s.index.conversations))
+			if progress, err := s.reclaim(); err != nil || !progress || len(s.index.messages) != 1 {
+				t.Fatalf("%v, %v, with %d conversations left", progress, err, len(s.index.messages))
 			}
 		})
 		again, err := s.copied(t)

@@ -1,15 +1,11 @@
 package embedded
 
-import (
-	"os"
-	"syscall"
-)
+import "syscall"
 
-// syncData waits until what was written is on the disk; what of the file's times is not
-// needed to read it may come later.
-func syncData(f *os.File) error {
+// Sync implements medium: what of the file's times is not needed to read it may come later.
+func (d osFile) Sync() error {
 	for {
-		if err := syscall.Fdatasync(int(f.Fd())); err != syscall.EINTR {
+		if err := syscall.Fdatasync(int(d.Fd())); err != syscall.EINTR {
 			return err
 		}
 	}

@@ -4,97 +4,22 @@ import (
 	"cmp"
 	"encoding/binary"
 	"hash/maphash"
-	"iter"
 	"slices"
 
 	"github.com/sidecall/sidecall/dedupe"
 )
 
-// terms is the index of calls by their terms, in memory: postings in order, in chunks of some
-// hundred, so that one that comes or goes moves few others. There is one for each term of a
-// call; what the call is, and its terms, stands in its row of the log.
-type terms struct {
-	chunks [][]posting
-}
-
-// posting is of one term of one call.
+// posting is of one term of one call, in memory; what the call is, and its terms, stands in its
+// row of the log.
 type posting struct {
 	term   uint64 // a digest of the tenant and the term, which may be another's too
 	number int64  // of the claim: later ones have larger ones
-	at     int64  // where the row is in the log
+	of     digest // of the row
 }
 
+// compare puts the latest claims of a term first.
 func (p posting) compare(q posting) int {
-	return cmp.Or(cmp.Compare(p.term, q.term), cmp.Compare(p.number, q.number))
-}
-
-// mostPostings is how many a chunk has at the most.
-const mostPostings = 256
-
-// find is where a posting is, or would be: its chunk, and its place there.
-func (t *terms) find(p posting) (chunk, at int, found bool) {
-	chunk, _ = slices.BinarySearchFunc(t.chunks, p, func(c []posting, p posting) int { return c[len(c)-1].compare(p) })
-	if chunk == len(t.chunks) {
-		return chunk, 0, false
-	}
-	at, found = slices.BinarySearchFunc(t.chunks[chunk], p, posting.compare)
-	return chunk, at, found
-}
-
-// put adds a posting, or changes where its row is.
-func (t *terms) put(p posting) {
-	i, at, found := t.find(p)
-	switch {
-	case found:
-		t.chunks[i][at] = p
-		return
-	case i == len(t.chunks) && i == 0:
-		t.chunks = [][]posting{{p}}
-		return
-	case i == len(t.chunks): // behind all
-		i, at = i-1, len(t.chunks[i-1])
-	}
-	if chunk := t.chunks[i]; len(chunk) == mostPostings {
-		cut := mostPostings / 2
-		if at == mostPostings { // more of the same term may come
-			cut = at
-		}
-		t.chunks[i] = chunk[:cut]
-		t.chunks = slices.Insert(t.chunks, i+1, slices.Clone(chunk[cut:]))
-		if at >= cut {
-			i, at = i+1, at-cut
-		}
-	}
-	t.chunks[i] = slices.Insert(t.chunks[i], at, p)
-}
-
-func (t *terms) remove(p posting) {
-	i, at, found := t.find(p)
-	if !found {
-		return
-	}
-	if t.chunks[i] = slices.Delete(t.chunks[i], at, at+1); len(t.chunks[i]) == 0 {
-		t.chunks = slices.Delete(t.chunks, i, i+1)
-	}
-}
-
-// latest are the postings of a term before one with a number, the latest first.
-func (t *terms) latest(term uint64, number int64) iter.Seq[posting] {
-	return func(yield func(posting) bool) {
-		i, at, _ := t.find(posting{term: term, number: number})
-		for {
-			if at == 0 {
-				if i--; i < 0 {
-					return
-				}
-				at = len(t.chunks[i])
-			}
-			at--
-			if p := t.chunks[i][at]; p.term != term || !yield(p) {
-				return
-			}
-		}
-	}
+	return cmp.Or(cmp.Compare(p.term, q.term), cmp.Compare(q.number, p.number))
 }
 
 // indexed is what the row of a call says: by which terms it is found, and of which claim.
@@ -127,32 +52,22 @@ func (v *indexed) add(more []dedupe.Term) {
 	}
 }
 
-func decodeIndexed(b []byte) (v indexed, err error) {
-	if len(b) < indexHead || (len(b)-indexHead)%len(dedupe.Term{}) != 0 {
-		return v, corrupt("a row of terms has %d bytes", len(b))
-	}
+func decodeIndexed(b []byte) (v indexed) {
 	v.number, v.claimed = int64(binary.BigEndian.Uint64(b)), int64(binary.BigEndian.Uint64(b[8:]))
 	for term := range slices.Chunk(b[indexHead:], len(dedupe.Term{})) {
 		v.terms = append(v.terms, dedupe.Term(term))
 	}
-	return v, nil
+	return v
 }
 
 // postings are those of the row of a call.
-func (x *index) postings(key, value []byte) ([]posting, error) {
-	v, err := decodeIndexed(value)
-	if err != nil {
-		return nil, err
-	}
-	k, err := decodeKey(key)
-	if err != nil {
-		return nil, err
-	}
+func (x *index) postings(f frame) []posting {
+	v, tenant, of := decodeIndexed(f.value), decodeKey(f.key).Tenant, x.digest(f.kind, f.key)
 	all := make([]posting, len(v.terms))
 	for i := range v.terms {
-		all[i] = posting{term: x.term(k.Tenant, &v.terms[i]), number: v.number}
+		all[i] = posting{term: x.term(tenant, &v.terms[i]), number: v.number, of: of}
 	}
-	return all, nil
+	return all
 }
 
 // term is what stands for a term of a tenant.

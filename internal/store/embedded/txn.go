@@ -41,40 +41,35 @@ func (d *database) begin() *txn {
 
 func (t *txn) ms() int64 { return dedupe.Millis(t.now) }
 
-// mark is how much a transaction has changed.
-type mark struct {
-	frames, changes int
-	largest         int64
-}
-
-func (t *txn) mark() mark { return mark{len(t.frames), len(t.changes), t.largest} }
-
-// rollback forgets what was changed since a mark.
-func (t *txn) rollback(to mark) {
-	if t.mark() == to {
+// rollback forgets what was changed after so many changes, all of which have a frame.
+func (t *txn) rollback(to int) {
+	if len(t.changes) == to {
 		return
 	}
-	t.cut(to)
+	t.changes, t.largest = t.changes[:to], t.file.largest
 	clear(t.rows)
+	end := t.file.end
 	for i := range t.changes {
-		t.rows[t.changes[i].of] = t.changes[i].row
+		t.note(&t.changes[i])
+		end = t.changes[i].at + int64(t.changes[i].size)
 	}
+	t.frames = t.frames[:end-t.file.end]
 }
 
-func (t *txn) cut(to mark) {
-	t.frames, t.changes, t.largest = t.frames[:to.frames], t.changes[:to.changes], to.largest
+// note remembers a row that is put.
+func (t *txn) note(c *change) {
+	t.rows[c.of] = row{c.place, c.expires}
+	if c.kind != outputRow { // which gives way instead
+		t.largest = max(t.largest, int64(c.size))
+	}
 }
 
 // set puts a row: what counts of it from then on.
 func (t *txn) set(kind byte, key []byte, expires time.Time, value ...[]byte) error {
-	c, err := t.index.changed(kind, dedupe.Millis(expires), key, value[0])
-	if err != nil {
-		return err
-	}
-	return t.add(c, key, value...)
+	return t.add(change{frame: frame{kind: kind, expires: dedupe.Millis(expires)}}, key, value...)
 }
 
-// add adds the frame of a change, at a place that is filled in here.
+// add adds the frame of a change, of which its digest, its place, its key and its value are filled in here.
 func (t *txn) add(c change, key []byte, value ...[]byte) error {
 	if t.rows == nil {
 		return errLook
@@ -86,13 +81,13 @@ func (t *txn) add(c change, key []byte, value ...[]byte) error {
 	if size > mostFrame {
 		return fmt.Errorf("%w: a row of %d bytes", dedupe.ErrInvalid, size)
 	}
-	if c.kind != outputRow { // which gives way instead
-		t.largest = max(t.largest, int64(size))
-	}
-	c.place = place{t.file.end + int64(len(t.frames)), uint32(size)}
+	at := len(t.frames)
+	c.of, c.place = t.index.digest(c.kind, key), place{t.file.end + int64(at), uint32(size)}
 	t.frames = appendFrame(slices.Grow(t.frames, size), c.at, c.kind, c.expires, key, value...)
+	stored := t.frames[at+frameBytes:]
+	c.key, c.value = stored[:len(key)], stored[len(key):]
 	t.changes = append(t.changes, c)
-	t.rows[c.of] = c.row
+	t.note(&c)
 	return nil
 }
 
@@ -136,10 +131,10 @@ func (t *txn) read(p place) (frame, error) {
 // output gives way then.
 func (t *txn) clean(look, room int) error {
 	err := t.file.scan(t.tail, t.file.end, func(f frame) (bool, error) {
-		before := t.mark()
-		err := t.move(f, room-len(t.frames))
-		if err != nil || look <= 0 || len(t.frames) > room {
-			t.cut(before)
+		if look <= 0 {
+			return false, nil
+		}
+		if moved, err := t.move(f, room-len(t.frames)); !moved {
 			return false, err
 		}
 		look -= int(f.size)
@@ -152,22 +147,26 @@ func (t *txn) clean(look, room int) error {
 	return nil
 }
 
-// move takes a frame to the end of the log, if it is live.
-func (t *txn) move(f frame, room int) error {
-	c, err := t.index.changed(f.kind, f.expires, f.key, f.value)
+// move takes a frame to the end of the log, if it is live; unless there is no room for it.
+func (t *txn) move(f frame, room int) (moved bool, err error) {
+	c := change{frame: f, of: t.index.digest(f.kind, f.key)}
 	if _, newer := t.rows[c.of]; newer || t.index.rows[c.of].place != f.place {
-		return err
+		return true, nil
 	}
 	if f.kind == messageRow {
-		c.expires, err = t.index.until(f.key)
-	}
-	if err != nil {
-		return err
+		c.expires = t.index.until(f.key)
 	}
 	if c.expires <= t.ms() || f.kind == outputRow && int(f.size) > room {
-		c.gone, c.place = true, f.place
+		c.gone = true
+		if f.kind == indexRow || f.kind == conversationRow { // of which more is gone than the row
+			c.key, c.value = bytes.Clone(f.key), bytes.Clone(f.value)
+		}
 		t.changes = append(t.changes, c)
-		return nil
+		return true, nil
 	}
-	return t.add(c, f.key, f.value)
+	if int(f.size) > room {
+		return false, nil
+	}
+	err = t.add(c, f.key, f.value)
+	return err == nil, err
 }

@@ -10,19 +10,12 @@ import "github.com/sidecall/sidecall/internal/store/embedded"
 // Warning says what is wrong with this store, in one sentence for the log.
 const Warning = "the memory store forgets everything when the process ends: a call made before a restart can run again after it"
 
-// Options are the bounds of a Store; zero values mean the defaults.
-type Options struct {
-	// MaxBytes bounds all that is kept; beyond it new calls get ErrFull. Default 1 GiB.
-	MaxBytes int64
-	// MaxOutputBytes bounds the kept outputs together; the ones that expire
-	// first give way. Default 256 MiB, a third of MaxBytes at the most.
-	MaxOutputBytes int64
-}
+// Options are those of the embedded store. MaxBytes bounds all that is kept; beyond it new calls
+// get ErrFull. Default 1 GiB.
+type Options = embedded.Options
 
 // Store is a dedupe.Store in memory.
 type Store = embedded.Store
 
 // New returns an empty store.
-func New(options Options) *Store {
-	return embedded.InMemory(embedded.Options{MaxFileBytes: options.MaxBytes, MaxOutputBytes: options.MaxOutputBytes})
-}
+func New(options Options) *Store { return embedded.InMemory(options) }

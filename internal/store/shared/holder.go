@@ -1,8 +1,10 @@
 package shared
 
 import (
+	"context"
 	"errors"
 	"net"
+	"net/rpc"
 	"os"
 	"sync"
 
@@ -14,8 +16,7 @@ type holder struct {
 	store    *embedded.Store
 	listener net.Listener
 
-	mu      sync.Mutex
-	guests  map[net.Conn]bool // nil once closed
+	shut    context.CancelFunc // sends the guests away
 	serving sync.WaitGroup
 }
 
@@ -32,8 +33,12 @@ func hold(store *embedded.Store, socket string) (*holder, error) {
 	if err := os.Chmod(socket, 0o600); err != nil {
 		return nil, errors.Join(err, listener.Close())
 	}
-	h := &holder{store: store, listener: listener, guests: map[net.Conn]bool{}}
-	server := newServer(store)
+	open, shut := context.WithCancel(context.Background())
+	h := &holder{store: store, listener: listener, shut: shut}
+	server := rpc.NewServer()
+	if err := server.RegisterName(service, h); err != nil {
+		panic(err) // only a type without such methods can fail
+	}
 	h.serving.Go(func() {
 		for {
 			conn, err := listener.Accept()
@@ -41,42 +46,25 @@ func hold(store *embedded.Store, socket string) (*holder, error) {
 				return // it is closed
 			}
 			h.serving.Go(func() {
-				if h.enter(conn) {
-					server.ServeConn(conn)
-				}
-				h.leave(conn)
+				defer context.AfterFunc(open, func() { _ = conn.Close() })() // which is how a guest hears of it
+				server.ServeConn(conn)
 			})
 		}
 	})
 	return h, nil
 }
 
-func (h *holder) enter(conn net.Conn) bool {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	if h.guests == nil {
-		return false
-	}
-	h.guests[conn] = true
-	return true
-}
-
-func (h *holder) leave(conn net.Conn) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	delete(h.guests, conn)
-	_ = conn.Close() // it may be closed
+// Ask answers a request of another process, as net/rpc wants it. It does not end with that process.
+func (h *holder) Ask(q Question, a *Answer) (err error) {
+	*a, err = q.do(context.Background(), h.store)
+	a.Failed = failureOf(err)
+	return nil
 }
 
 // close sends the guests away before it lets go of the file: the socket is then the next one's.
 func (h *holder) close() error {
 	err := h.listener.Close()
-	h.mu.Lock()
-	for conn := range h.guests {
-		_ = conn.Close() // which is how they hear of it
-	}
-	h.guests = nil
-	h.mu.Unlock()
+	h.shut()
 	h.serving.Wait()
 	return errors.Join(err, h.store.Close())
 }

@@ -1,10 +1,12 @@
 package shared
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"net"
+	"net/rpc"
 	"sync/atomic"
 	"time"
 
@@ -25,10 +27,8 @@ const (
 	patience = 10 * time.Second
 )
 
-var (
-	// errMute is that it stands still.
-	errMute = errors.New("the process that has the store does not answer")
-)
+// errMute is that a holder stands still.
+var errMute = errors.New("the process that has the store does not answer")
 
 // Store is the store as one of the processes has it.
 type Store struct {
@@ -42,7 +42,7 @@ type Store struct {
 	// looking is held by who looks for the next place, and by Close.
 	looking chan struct{}
 	open    context.Context //nolint:containedctx // of the store, not of a request
-	shut    context.CancelFunc
+	shut    context.CancelCauseFunc
 }
 
 var _ dedupe.Store = (*Store)(nil)
@@ -50,7 +50,7 @@ var _ dedupe.Store = (*Store)(nil)
 // place is the store here, or the connection to its holder.
 type place struct {
 	holder *holder
-	guest  *guest
+	guest  *rpc.Client
 }
 
 // Open finds the store at a path, and creates it when there is no file: it becomes its holder,
@@ -62,7 +62,7 @@ func Open(ctx context.Context, path string, options embedded.Options) (*Store, e
 	}
 	options.LockWait = time.Nanosecond // others are asked who has it
 	s := &Store{path: path, options: options, patience: patience, looking: make(chan struct{}, 1)}
-	s.open, s.shut = context.WithCancel(context.Background())
+	s.open, s.shut = context.WithCancelCause(context.Background())
 	if _, err := s.find(ctx); err != nil {
 		return nil, errors.Join(err, s.Close())
 	}
@@ -83,14 +83,9 @@ func (s *Store) find(ctx context.Context) (*place, error) {
 		return nil, context.Cause(ctx)
 	}
 	defer func() { <-s.looking }()
-	for at := s.at.Load(); ; at = nil {
-		switch {
-		case at != nil:
+	for s.open.Err() == nil && ctx.Err() == nil {
+		if at := s.at.Load(); at != nil {
 			return at, nil
-		case s.open.Err() != nil:
-			return nil, dedupe.ErrClosed
-		case ctx.Err() != nil:
-			return nil, context.Cause(ctx)
 		}
 		at, err := s.look(ctx)
 		if at != nil {
@@ -99,20 +94,19 @@ func (s *Store) find(ctx context.Context) (*place, error) {
 		if at != nil || err != nil {
 			return at, err
 		}
-		again := time.NewTimer(lookAgain)
 		select {
-		case <-again.C:
+		case <-time.After(lookAgain):
 		case <-ctx.Done():
-			again.Stop()
 		}
 	}
+	return nil, cmp.Or(context.Cause(s.open), context.Cause(ctx))
 }
 
 // look asks who listens, and becomes the holder where nobody has the file; neither when
 // another has it who does not listen yet, or any more.
 func (s *Store) look(ctx context.Context) (*place, error) {
 	if conn, err := (&net.Dialer{}).DialContext(ctx, "unix", s.socket()); err == nil {
-		return &place{guest: newGuest(conn)}, nil
+		return &place{guest: rpc.NewClient(conn)}, nil
 	}
 	store, err := embedded.Open(s.path, s.options)
 	if errors.Is(err, embedded.ErrInUse) {
@@ -138,17 +132,17 @@ func (s *Store) Holds() bool {
 
 // Close implements dedupe.Store. The others look for another holder then.
 func (s *Store) Close() error {
-	s.shut()
+	s.shut(dedupe.ErrClosed)
 	s.looking <- struct{}{} // nobody finds another place meanwhile
 	defer func() { <-s.looking }()
 	at := s.at.Swap(nil)
-	switch {
-	case at == nil:
-		return nil
-	case at.guest != nil:
-		return at.guest.close()
+	if at != nil && at.holder != nil {
+		return at.holder.close()
 	}
-	return at.holder.close()
+	if at != nil {
+		_ = at.guest.Close() // it may have been closed by its holder
+	}
+	return nil
 }
 
 // ask has a request answered: here, or by the holder, and by the next one when that has ended.
@@ -156,9 +150,6 @@ func (s *Store) ask(ctx context.Context, q Question) (Answer, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, s.patience, errMute)
 	defer cancel()
 	for {
-		if ctx.Err() != nil {
-			return Answer{}, context.Cause(ctx)
-		}
 		at, err := s.find(ctx)
 		if err != nil {
 			return Answer{}, err
@@ -166,7 +157,7 @@ func (s *Store) ask(ctx context.Context, q Question) (Answer, error) {
 		if at.holder != nil {
 			return q.do(ctx, at.holder.store)
 		}
-		answer, err := at.guest.ask(ctx, q)
+		answer, err := ask(ctx, at.guest, q)
 		if !errors.Is(err, errGone) {
 			return answer, err
 		}
@@ -207,13 +198,13 @@ func (s *Store) Note(ctx context.Context, n dedupe.Note) (dedupe.Known, error) {
 // ListOpen implements dedupe.Store.
 func (s *Store) ListOpen(ctx context.Context, from string) (dedupe.Page, error) {
 	a, err := s.ask(ctx, Question{ListOpen: true, From: from})
-	return a.page(), err
+	return a.Page, err
 }
 
 // Find implements dedupe.Store.
 func (s *Store) Find(ctx context.Context, search dedupe.Search) (dedupe.Page, error) {
 	a, err := s.ask(ctx, Question{Find: &search})
-	return a.page(), err
+	return a.Page, err
 }
 
 // Output implements dedupe.Store.

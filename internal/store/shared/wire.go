@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net"
 	"net/rpc"
 	"time"
 
@@ -15,7 +14,7 @@ import (
 
 // service is the name under which a holder answers. Processes that would not understand each
 // other have another number there.
-const service = "Sidecall1"
+const service = "Sidecall2"
 
 // Question is a request: the one member that is there.
 type Question struct {
@@ -45,24 +44,15 @@ type Answer struct {
 	Record    dedupe.Record
 	Restored  bool
 	Known     dedupe.Known
-	Calls     []listed
-	Next      string
+	Page      dedupe.Page
 	Output    dedupe.Output
 	Chain     dedupe.Chain
 	Now       time.Time
 	Failed    *failure
 }
 
-// listed is a dedupe.Listed whose error can be sent.
-type listed struct {
-	Key    tool.CallID
-	Record dedupe.Record
-	Failed *failure
-}
-
 // do asks the store where it is.
 func (q *Question) do(ctx context.Context, at *embedded.Store) (a Answer, err error) {
-	var page dedupe.Page
 	switch {
 	case q.Admit != nil:
 		a.Admission, err = at.Admit(ctx, *q.Admit)
@@ -75,9 +65,9 @@ func (q *Question) do(ctx context.Context, at *embedded.Store) (a Answer, err er
 	case q.Note != nil:
 		a.Known, err = at.Note(ctx, *q.Note)
 	case q.ListOpen:
-		page, err = at.ListOpen(ctx, q.From)
+		a.Page, err = at.ListOpen(ctx, q.From)
 	case q.Find != nil:
-		page, err = at.Find(ctx, *q.Find)
+		a.Page, err = at.Find(ctx, *q.Find)
 	case q.Output != nil:
 		a.Output, err = at.Output(ctx, q.Output.Tenant, q.Output.Name)
 	case q.Receipts != nil:
@@ -89,59 +79,16 @@ func (q *Question) do(ctx context.Context, at *embedded.Store) (a Answer, err er
 	default:
 		err = fmt.Errorf("%w: a request that this version does not know", dedupe.ErrInvalid)
 	}
-	a.Next = page.Next
-	for _, call := range page.Calls {
-		a.Calls = append(a.Calls, listed{call.Key, call.Record, failureOf(call.Err)})
-	}
 	return a, err
-}
-
-func (a *Answer) page() dedupe.Page {
-	page := dedupe.Page{Next: a.Next}
-	for _, call := range a.Calls {
-		page.Calls = append(page.Calls, dedupe.Listed{Key: call.Key, Record: call.Record, Err: call.Failed.err()})
-	}
-	return page
-}
-
-// served answers the others, as net/rpc wants it.
-type served struct{ store *embedded.Store }
-
-func newServer(store *embedded.Store) *rpc.Server {
-	server := rpc.NewServer()
-	if err := server.RegisterName(service, &served{store}); err != nil {
-		panic(err) // only a type without such methods can fail
-	}
-	return server
-}
-
-// Ask is a request of another process. It does not end with that process.
-func (s *served) Ask(q Question, a *Answer) error {
-	answer, err := q.do(context.Background(), s.store)
-	*a = answer
-	a.Failed = failureOf(err)
-	return nil
-}
-
-// guest is the connection to a holder.
-type guest struct{ client *rpc.Client }
-
-func newGuest(conn net.Conn) *guest { return &guest{rpc.NewClient(conn)} }
-
-func (g *guest) close() error {
-	if err := g.client.Close(); err != nil && !errors.Is(err, rpc.ErrShutdown) {
-		return err
-	}
-	return nil
 }
 
 // errGone is that the holder has ended, or is about to: nothing is known of the request.
 var errGone = errors.New("the process that has the store has ended")
 
 // ask asks a holder. errGone is that it does not answer any more.
-func (g *guest) ask(ctx context.Context, q Question) (Answer, error) {
+func ask(ctx context.Context, holder *rpc.Client, q Question) (Answer, error) {
 	var a Answer
-	asked := g.client.Go(service+".Ask", q, &a, make(chan *rpc.Call, 1))
+	asked := holder.Go(service+".Ask", q, &a, make(chan *rpc.Call, 1))
 	select {
 	case <-asked.Done:
 	case <-ctx.Done():
@@ -152,7 +99,7 @@ func (g *guest) ask(ctx context.Context, q Question) (Answer, error) {
 	}
 	err := a.Failed.err()
 	if asked.Error != nil || errors.Is(err, dedupe.ErrClosed) {
-		_ = g.close() // it is broken
+		_ = holder.Close() // it is broken
 		return Answer{}, fmt.Errorf("%w: %w", errGone, errors.Join(asked.Error, err))
 	}
 	return a, err
@@ -164,12 +111,11 @@ var known = [...]error{
 	dedupe.ErrFull, dedupe.ErrUnkept, dedupe.ErrPanic,
 }
 
-// failure is an error on its way.
+// failure is an error of the holder, as it is sent.
 type failure struct {
 	Text string
-	Is   []int // of known
-	// Record is the name of a record that is Corrupt, File that of a store that has failed.
-	Record, File string
+	Is   []int  // of known
+	File string // of a store that has failed
 }
 
 func failureOf(err error) *failure {
@@ -182,9 +128,6 @@ func failureOf(err error) *failure {
 			f.Is = append(f.Is, i)
 		}
 	}
-	if corrupt, ok := errors.AsType[*dedupe.Corrupt](err); ok {
-		f.Record, f.Text = corrupt.Name, corrupt.Why.Error()
-	}
 	if failed, ok := errors.AsType[*dedupe.FailedError](err); ok {
 		f.File, f.Text = failed.File, failed.Cause.Error()
 	}
@@ -193,28 +136,21 @@ func failureOf(err error) *failure {
 
 // err is the error as it arrived; nil for none.
 func (f *failure) err() error {
-	if f == nil {
-		return nil
-	}
-	said := error(&saidError{f})
 	switch {
-	case f.Record != "":
-		return &dedupe.Corrupt{Name: f.Record, Why: said}
+	case f == nil:
+		return nil
 	case f.File != "":
-		return &dedupe.FailedError{File: f.File, Cause: said}
+		return &dedupe.FailedError{File: f.File, Cause: f}
 	}
-	return said
+	return f
 }
 
-// saidError is an error of the holder.
-type saidError struct{ *failure }
-
-func (e *saidError) Error() string { return e.Text }
+func (f *failure) Error() string { return f.Text }
 
 // Unwrap returns what it is, among what can be told apart.
-func (e *saidError) Unwrap() []error {
+func (f *failure) Unwrap() []error {
 	var all []error
-	for _, i := range e.Is {
+	for _, i := range f.Is {
 		if i >= 0 && i < len(known) {
 			all = append(all, known[i])
 		}
