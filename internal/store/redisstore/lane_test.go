@@ -54,7 +54,7 @@ func TestAStepThatIsDecidedAgainAndAgain(t *testing.T) {
 		}
 		answered.Store(true)
 	})
-	for l := &s.pipe.of(t.Context(), "").lane; waitingIn(l) == 0; {
+	for l := s.pipe.of(t.Context(), ""); waitingIn(l) == 0; {
 		runtime.Gosched()
 	}
 	close(waits)

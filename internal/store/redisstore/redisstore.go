@@ -71,7 +71,7 @@ func New(options Options) (*Store, error) {
 		return nil
 	}
 	s.client = s.options.client()
-	s.pipe = &pipeline{options: &s.options, servers: map[string]*server{}}
+	s.pipe = &pipeline{options: &s.options, lanes: map[string]*lane{}}
 	s.pipe.only, _ = s.client.(*redis.Client)
 	s.pipe.cluster, _ = s.client.(*redis.ClusterClient)
 	s.watches = watches{wanted: make(chan struct{}, 1), hints: map[chan struct{}]string{}}

@@ -73,7 +73,7 @@ func redis() []Mutant {
 		one("redisstore: a row is corrected, and the record that it was is not", redisCommand, "read.text, read.record = body, nil", "read.text = body", redisHistories),
 		one("redisstore: nothing that is written waits for replicas", redisPipeline, "changes = changes || c.rows.changes()", "changes = false", waitOnCluster),
 		short(one("redisstore: what is looked at is told of an earlier time", redisCommand, "case done && r.changes():", "case done:", laterTime)),
-		one("redisstore: what was said is told of a later time", redisRows, "	if r.now.IsZero() {", "	if r.now.Before(l.server.clock.now()) {", oneInstant),
+		one("redisstore: what was said is told of a later time", redisRows, "	if r.now.IsZero() {", "	if r.now.Before(l.clock.now()) {", oneInstant),
 		one("redisstore: a step is decided for ever", redisCommand, "c.tried > mostDecisions {", "c.tried > 100*mostDecisions {", notForEver),
 		one("redisstore: what is said again is not written again", redisRows, "	r.write('K', at, 0, r.kept(r.read[at].text))\n", "	_ = at\n", saidAgain),
 		one("redisstore: what was read counts anew from each step", redisStamp, "if t.Location() == ofStep {", "if !t.IsZero() {", redisHistories),
