@@ -4,12 +4,9 @@ import (
 	"context"
 	"encoding/base64"
 	"encoding/binary"
-	"errors"
 	"fmt"
 	"slices"
 	"time"
-
-	"golang.org/x/sync/errgroup"
 
 	"github.com/sidecall/sidecall/dedupe"
 )
@@ -75,14 +72,13 @@ func (f *finding) entries(ctx context.Context, after entry) (found []entry, err 
 	}
 	missing := func(p part) bool { return p.known < bound }
 	for most := fewEntries + 4*want/shards; slices.ContainsFunc(parts[:], missing); most = want {
-		all, ctx := errgroup.WithContext(ctx)
-		all.SetLimit(shardsAtOnce)
-		for i := range parts {
-			if p := &parts[i]; missing(*p) {
-				all.Go(func() error { return f.ask(ctx, shard(i), after, most, p) })
+		err := each(ctx, shards, shardsAtOnce, func(ctx context.Context, i int) error {
+			if missing(parts[i]) {
+				return f.ask(ctx, shard(i), after, most, &parts[i])
 			}
-		}
-		if err := all.Wait(); err != nil {
+			return nil
+		})
+		if err != nil {
 			return nil, err
 		}
 		found = found[:0]
@@ -147,14 +143,11 @@ func (f *finding) page(ctx context.Context, found []entry) (page dedupe.Page, er
 	for bytes, at := 0, 0; at < len(found); at += textsAtOnce {
 		some := found[at:min(at+textsAtOnce, len(found))]
 		calls, current := make([]dedupe.Listed, len(some)), make([]bool, len(some))
-		all, ctx := errgroup.WithContext(ctx)
-		for i, e := range some {
-			all.Go(func() (err error) {
-				calls[i], current[i], err = f.call(ctx, e)
-				return err
-			})
-		}
-		if err := all.Wait(); err != nil {
+		err := each(ctx, len(some), textsAtOnce, func(ctx context.Context, i int) (err error) {
+			calls[i], current[i], err = f.call(ctx, some[i])
+			return err
+		})
+		if err != nil {
 			return dedupe.Page{}, err
 		}
 		for i := range calls {
@@ -180,15 +173,12 @@ func (f *finding) call(ctx context.Context, e entry) (call dedupe.Listed, curren
 	if of := f.search.Conversation; of != "" && key.Conversation != of {
 		return call, false, nil
 	}
-	seen, err := f.See(ctx, key)
-	if dedupe.IsCorrupt(err) || errors.Is(err, dedupe.ErrLayout) {
-		return dedupe.Listed{Key: key, Err: err}, true, nil
-	}
-	if current = true; err == nil && seen.Record.StartedAt.After(claimed) {
-		own := "[" + string(f.search.Term[:]) + backwards(dedupe.Millis(seen.Record.StartedAt)) + string(e[instantBytes:])
+	call, err = f.listed(ctx, key)
+	if current = true; err == nil && call.Record.StartedAt.After(claimed) {
+		own := "[" + string(f.search.Term[:]) + backwards(dedupe.Millis(call.Record.StartedAt)) + string(e[instantBytes:])
 		err = f.query(ctx, shardOfCall(&key), own, own, 1, func(told []string) {
 			current = !slices.ContainsFunc(told, func(e string) bool { return e != "" })
 		})
 	}
-	return dedupe.Listed{Key: key, Record: seen.Record}, current, err
+	return call, current, err
 }

@@ -3,10 +3,8 @@ package redisstore
 import (
 	"encoding/binary"
 	"fmt"
-	"net/url"
 	"slices"
 	"strconv"
-	"strings"
 	"time"
 
 	"github.com/sidecall/sidecall/dedupe"
@@ -136,9 +134,7 @@ func (r *rows) entries(key tool.CallID, terms []dedupe.Term, ms int64) text {
 }
 
 func appendInstant(b []byte, ms int64) []byte {
-	var eight [8]byte
-	binary.BigEndian.PutUint64(eight[:], uint64(ms))
-	return append(b, eight[8-instantBytes:]...)
+	return binary.BigEndian.AppendUint32(binary.BigEndian.AppendUint16(b, uint16(ms>>32)), uint32(ms))
 }
 
 // backwards is an instant as it stands in an entry.
@@ -153,14 +149,6 @@ func (e entry) decode(tenant string) (key tool.CallID, claimed time.Time, err er
 		return key, claimed, fmt.Errorf("%w: an entry of %d bytes", dedupe.ErrCorrupt, len(e))
 	}
 	ms := lastInstant - int64(binary.BigEndian.Uint64(append(make([]byte, 8-instantBytes), e[:instantBytes]...)))
-	parts := strings.Split(string(e[instantBytes:]), "/")
-	ok := len(parts) == 3
-	for i := range parts {
-		part, odd := url.QueryUnescape(parts[i])
-		parts[i], ok = part, ok && odd == nil
-	}
-	if !ok {
-		return key, claimed, fmt.Errorf("%w: an entry of %q", dedupe.ErrCorrupt, e)
-	}
-	return tool.CallID{Tenant: tenant, Conversation: parts[0], Turn: parts[1], ID: parts[2]}, dedupe.Instant(ms), nil
+	key, err = callOf(string(appendPart(nil, tenant)) + "/" + string(e[instantBytes:]))
+	return key, dedupe.Instant(ms), err
 }
