@@ -21,10 +21,7 @@ import (
 // open returns a store that is closed at the end of the test.
 func open(t testing.TB, options Options) *Store {
 	t.Helper()
-	s, err := New(options)
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := New(options)
 	t.Cleanup(func() {
 		if err := s.Close(); err != nil {
 			t.Error(err)
@@ -124,23 +121,6 @@ func TestShardsAreSpread(t *testing.T) {
 	}
 	if few, many := slices.Min(conversations[:]), slices.Max(conversations[:]); few < each*8/10 || many > each*12/10 {
 		t.Errorf("of %d conversations to each shard one has %d, and one %d", each, few, many)
-	}
-}
-
-func TestOptionsThatCannotWork(t *testing.T) {
-	t.Parallel()
-	addr := []string{"127.0.0.1:1"}
-	for name, o := range map[string]Options{
-		"address":  {},
-		"exclude":  {Addrs: addr, Cluster: true, MasterName: "m"},
-		"several":  {Addrs: append(addr, "127.0.0.1:2")},
-		"database": {Addrs: addr, Cluster: true, DB: 1},
-		"braces":   {Addrs: addr, KeyPrefix: "{x}"},
-		"is -1":    {Addrs: addr, WaitReplicas: -1},
-	} {
-		if s, err := New(o); err == nil || s != nil || !strings.Contains(err.Error(), name) {
-			t.Errorf("%s: got %v", name, err)
-		}
 	}
 }
 
