@@ -41,7 +41,7 @@ func (s *Store) WriteConversation(ctx context.Context, w conversation.Write) (wr
 			return nil
 		}
 		if before == "" { // messages without a head are of a conversation that has expired
-			r.write('d', list, 0, nil)
+			r.write('S', list, 0, nil)
 		}
 		r.write('n', list, w.After, nil)
 		for _, m := range w.Messages {

@@ -34,20 +34,9 @@ func appendKey(b []byte, prefix, kind string, in shard, parts ...string) []byte 
 		if i > 0 {
 			b = append(b, '/')
 		}
-		b = appendPart(b, part)
+		b = append(b, url.QueryEscape(part)...)
 	}
 	return b
-}
-
-// appendPart appends a part of a key, or of an entry, as url.QueryEscape has it: most are written
-// as they are.
-func appendPart(b []byte, part string) []byte {
-	for i := range len(part) {
-		if c := part[i] | 0x20; (c < 'a' || c > 'z') && (part[i] < '-' || part[i] > '9' || part[i] == '/') && part[i] != '_' && part[i] != '~' {
-			return append(b, url.QueryEscape(part)...)
-		}
-	}
-	return append(b, part...)
 }
 
 // shard is one of so many parts of all conversations. Who looks for calls has to ask each, so

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"net"
-	"net/url"
 	"slices"
 	"strings"
 	"testing"
@@ -290,16 +289,4 @@ func FuzzDecode(f *testing.F) {
 			t.Errorf("%q is read as %+v", b, r)
 		}
 	})
-}
-
-// A part of a key is escaped as url.QueryEscape does, whatever it has.
-func TestPartsOfKeys(t *testing.T) {
-	t.Parallel()
-	for b := range 256 {
-		for _, part := range []string{"", string([]byte{byte(b)}), "a" + string([]byte{byte(b)}) + "Z"} {
-			if got, want := string(appendPart(nil, part)), url.QueryEscape(part); got != want {
-				t.Errorf("%q is %q, want %q", part, got, want)
-			}
-		}
-	}
 }
