@@ -47,10 +47,9 @@ type command struct {
 	key  string          // whose slot decides where the command goes
 	step dedupe.Step
 
-	rows   rows
-	failed error // of the step, by what may not be true
-	tried  int   // how often it was decided
-	load   bool  // the server does not know the script yet
+	rows  rows
+	tried int  // how often it was decided
+	load  bool // the server does not know the script yet
 
 	words      []any
 	sent       *redis.Cmd
@@ -96,14 +95,15 @@ func (c *command) decide(l *lane) bool {
 	}
 	r := &c.rows
 	r.begin(l)
-	if c.failed = c.step.Apply(r); c.failed != nil {
+	failed := c.step.Apply(r) // by what may not be true
+	if failed != nil {
 		r.writes, r.heard = r.writes[:0], nil
 		r.forget()
 	}
 	r.compose()
 	if r.sure() {
 		r.end(r.saidAt, r.told)
-		return !c.finish(c.failed)
+		return !c.finish(failed)
 	}
 	return true
 }
