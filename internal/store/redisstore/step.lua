@@ -29,14 +29,19 @@ local clock = redis.call('TIME')
 local now = clock[1] * 1000 + math.floor(clock[2] / 1000)
 local plan, keys, args = ARGV[1], KEYS, ARGV
 local from, count, at = struct.unpack('>I8I2', plan)
-local answer, right = {now}, now >= from -- unless it was set back
+local answer = now < from and {now} -- it was set back
 for i = 1, count do
   local text = redis.call('GET', keys[i])
   text = text and (text == '' and '\1' or text) or ''
-  answer[1 + i] = text ~= args[1 + i] and text
-  right = right and not answer[1 + i]
+  if text ~= args[1 + i] then
+    answer = answer or {now}
+    answer[1 + i] = text
+  end
 end
-if not right then
+if answer then
+  for i = 1, count do
+    answer[1 + i] = answer[1 + i] or false
+  end
   return answer
 end
 local next, told = 1 + count, nil

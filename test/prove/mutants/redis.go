@@ -38,13 +38,13 @@ var (
 // known.
 func redis() []Mutant {
 	return []Mutant{
-		short(one("step.lua: rows are not compared", stepLua, "= text ~= args[1 + i] and text", "= false", doneIfTrue)),
-		one("step.lua: rows are not compared, seen by histories", stepLua, "= text ~= args[1 + i] and text", "= false", redisHistories),
+		short(one("step.lua: rows are not compared", stepLua, "if text ~= args[1 + i] then", "if false then", doneIfTrue)),
+		one("step.lua: rows are not compared, seen by histories", stepLua, "if text ~= args[1 + i] then", "if false then", redisHistories),
 		one("step.lua: only the first row is compared", stepLua, "for i = 1, count do\n  local text", "for i = 1, math.min(1, count) do\n  local text", doneIfTrue),
 		one("step.lua: what is there and empty is not there", stepLua, "text and (text == '' and '\\1' or text) or ''", "text or ''", doneIfTrue),
-		one("step.lua: a step is done however early", stepLua, "right = {now}, now >= from", "right = {now}, true", doneIfTrue),
-		short(one("step.lua: something is written before anything is compared", stepLua, "local answer, right = {now}, now >= from",
-			"local answer, right = {now}, now >= from\nif #keys > count then redis.call('SET', keys[#keys], args[#args]) end\n", doneIfTrue)),
+		one("step.lua: a step is done however early", stepLua, "local answer = now < from and {now}", "local answer = nil", doneIfTrue),
+		short(one("step.lua: something is written before anything is compared", stepLua, "local answer = now < from and {now}",
+			"local answer = now < from and {now}\nif #keys > count then redis.call('SET', keys[#keys], args[#args]) end\n", doneIfTrue)),
 		one("step.lua: a list may have any length", stepLua, "if redis.call('LLEN', key) ~= tonumber(amount) then", "if false then", stepDoes),
 		one("step.lua: a text that is changed is kept for ever", stepLua, "text, 'KEEPTTL')", "text)", stepDoes),
 		one("step.lua: nothing is deleted", stepLua, "    redis.call('DEL', key)\n", "", stepDoes),
