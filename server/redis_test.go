@@ -12,10 +12,7 @@ import (
 
 func TestMain(m *testing.M) {
 	stores["redis"] = func(t *testing.T) dedupe.Store {
-		store, err := redisstore.New(redisstore.Options{Addrs: []string{redisserver.Start(t, redisserver.Options{}).Addr}})
-		if err != nil {
-			t.Fatal(err)
-		}
+		store := redisstore.New(redisstore.Options{Addrs: []string{redisserver.Start(t, redisserver.Options{}).Addr}})
 		return store
 	}
 	m.Run()

@@ -69,10 +69,7 @@ func openRedis(cfg *config.Redis, t *telemetry.Telemetry) (store, error) {
 		}
 		options.TLS = loaded
 	}
-	store, err := redisstore.New(options)
-	if err != nil {
-		return nil, fmt.Errorf("store: %w", err)
-	}
+	store := redisstore.New(options)
 	if err := checkRedis(store, t); err != nil {
 		return nil, errors.Join(err, store.Close())
 	}
@@ -83,16 +80,13 @@ func openRedis(cfg *config.Redis, t *telemetry.Telemetry) (store, error) {
 	return store, nil
 }
 
-// checkRedis refuses a Redis that may forget calls while it runs, and warns of
+// checkRedis refuses a Redis that may forget calls while it runs; the store warns of
 // one that forgets them when it restarts. One that does not answer now is
 // looked at by /readyz and by the calls themselves.
 func checkRedis(store *redisstore.Store, t *telemetry.Telemetry) error {
 	ctx, cancel := context.WithTimeout(context.Background(), 3*time.Second)
 	defer cancel()
-	warnings, err := store.Check(ctx)
-	for _, warning := range warnings {
-		t.Logger.Warn("store", "warning", warning)
-	}
+	err := store.Ping(ctx)
 	if errors.Is(err, redisstore.ErrEvicts) {
 		return fmt.Errorf("store: %w", err)
 	}

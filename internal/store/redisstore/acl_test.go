@@ -114,7 +114,7 @@ func everything(t *testing.T, s *Store, id string) error {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
 	defer cancel()
-	warnings, err := s.Check(ctx)
+	warnings, _, err := s.check(ctx)
 	if err := errors.Join(err, s.Ping(ctx)); err != nil {
 		return err
 	}

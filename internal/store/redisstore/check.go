@@ -18,7 +18,7 @@ import (
 // full: it would forget calls, which could then run again.
 var ErrEvicts = errors.New("the maxmemory-policy of redis is not noeviction, so it may forget calls; set it to noeviction")
 
-// ErrReplica is returned by Check and Ping while the server is a replica, as a
+// ErrReplica is returned by Ping while the server is a replica, as a
 // master is that was replaced.
 var ErrReplica = errors.New("redis is a read-only replica, which refuses every claim, and not the master")
 
@@ -85,7 +85,7 @@ func (s *Store) oversee() {
 	}
 }
 
-// check is Check; fit says that one of the servers can be trusted.
+// check asks all servers; fit says that one of them can be trusted. The warnings are sentences.
 func (s *Store) check(ctx context.Context) (warnings []string, fit bool, err error) {
 	servers, err := masters(ctx, s.client)
 	if err != nil {

@@ -47,10 +47,9 @@ type command struct {
 	key  string          // whose slot decides where the command goes
 	step dedupe.Step
 
-	rows   rows
-	failed error // of the step, by what may not be true
-	tried  int   // how often it was decided
-	load   bool  // the server does not know the script yet
+	rows  rows
+	tried int  // how often it was decided
+	load  bool // the server does not know the script yet
 
 	words      []any
 	sent       *redis.Cmd
@@ -96,14 +95,15 @@ func (c *command) decide(l *lane) bool {
 	}
 	r := &c.rows
 	r.begin(l)
-	if c.failed = c.step.Apply(r); c.failed != nil {
+	failed := c.step.Apply(r) // by what may not be true
+	if failed != nil {
 		r.writes, r.heard = r.writes[:0], nil
 		r.forget()
 	}
 	r.compose()
 	if r.sure() {
 		r.end(r.saidAt, r.told)
-		return !c.finish(c.failed)
+		return !c.finish(failed)
 	}
 	return true
 }
@@ -126,7 +126,7 @@ func (c *command) hear(l *lane) (answered bool) {
 		if c.load || !redis.HasErrorPrefix(c.err, "NOSCRIPT") {
 			return c.finish(c.err)
 		}
-		c.load = true
+		c.load, r.saidAt = true, time.Time{}
 		return false
 	}
 	at, done, err := r.hear(c.reply)
@@ -140,7 +140,7 @@ func (c *command) hear(l *lane) (answered bool) {
 		r.end(at, r.told)
 		return c.finish(nil)
 	case done: // what it read is true, but of a later time: it is decided by that
-		r.said, r.did = append(r.said[:0], r.read...), append(r.did, r.plan[planHead:]...)
+		r.did = append(r.did, r.plan[planHead:]...)
 	}
 	r.saidAt = at
 	return false
@@ -172,21 +172,17 @@ func (r *rows) hear(reply any) (at time.Time, done bool, err error) {
 		return at, false, fmt.Errorf("redis answered with an unexpected %T", reply)
 	}
 	r.told, r.did = r.told[:0], r.did[:0]
-	if !done {
-		r.said = r.said[:0]
-	}
 	for i, word := range texts {
 		body, some := word.(string)
 		if done {
 			r.told = append(r.told, body)
 			continue
 		}
-		read := r.read[i]
+		read := &r.read[i]
 		if some {
 			read.text, read.record = body, nil
 		}
-		r.said = append(r.said, read)
-		r.lane.expect(read)
+		r.lane.expect(*read)
 	}
 	return dedupe.Instant(ms), done, nil
 }

@@ -239,11 +239,11 @@ func (a answering) Do(_ context.Context, step dedupe.Step) error { return a(step
 
 // laneOf is a lane to a server whose clock showed a time when it was read.
 func laneOf(options Options, read, at time.Time) *lane {
-	s := newServer(&options)
+	l := &lane{options: &options}
 	if !read.IsZero() {
-		s.clock.heard(read.Add(time.Since(at)))
+		l.clock.heard(read.Add(time.Since(at)))
 	}
-	return &s.lane
+	return l
 }
 
 // answered reports that a command is done.

@@ -9,8 +9,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/redis/go-redis/v9"
-
 	"github.com/sidecall/sidecall/dedupe"
 	"github.com/sidecall/sidecall/internal/conversation"
 )
@@ -43,7 +41,7 @@ func (s *Store) WriteConversation(ctx context.Context, w conversation.Write) (wr
 			return nil
 		}
 		if before == "" { // messages without a head are of a conversation that has expired
-			r.write('d', list, 0, nil)
+			r.write('S', list, 0, nil)
 		}
 		r.write('n', list, w.After, nil)
 		for _, m := range w.Messages {
@@ -99,11 +97,8 @@ const maxScans = 20
 func (s *Store) ListConversations(ctx context.Context, tenant, from string, most int) (page conversation.Page, err error) {
 	pattern := escaped(s.options.KeyPrefix+"conversation/") + "{???}/" + escaped(url.QueryEscape(tenant)) + "/*"
 	for range maxScans {
-		page.Next, err = s.scan(ctx, from, pattern, int64(most), func(on *redis.Client, keys []string) error {
-			page.Found = nil
-			return s.texts(ctx, on, keys, textsAtOnce, redis.Pipeliner.Get, func(key, text string, err error) {
-				page.Found = append(page.Found, briefly(key, text, err))
-			})
+		page.Next, err = s.scan(ctx, from, pattern, int64(most), -1, func(key, text string, err error) {
+			page.Found = append(page.Found, briefly(key, text, err))
 		})
 		if err != nil {
 			return conversation.Page{}, err
@@ -113,6 +108,7 @@ func (s *Store) ListConversations(ctx context.Context, tenant, from string, most
 		}
 	}
 	slices.SortFunc(page.Found, func(a, b conversation.Listed) int { return strings.Compare(a.ID, b.ID) })
+	page.Found = slices.CompactFunc(page.Found, func(a, b conversation.Listed) bool { return a.ID == b.ID })
 	return page, nil
 }
 

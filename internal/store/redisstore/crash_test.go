@@ -78,12 +78,8 @@ func runCrashChild(text string) {
 	if err == nil {
 		options, err = job.options()
 	}
-	var s *Store
 	if err == nil {
-		s, err = New(options)
-	}
-	if err == nil {
-		err = storetest.Work(s, job.Ledger, crashLease)
+		err = storetest.Work(New(options), job.Ledger, crashLease)
 	}
 	fmt.Fprintln(os.Stderr, err)
 	os.Exit(1)

@@ -283,11 +283,11 @@ func TestCheckWarns(t *testing.T) {
 	t.Parallel()
 	srv := redisserver.Start(t, redisserver.Options{})
 	s := open(t, Options{Addrs: []string{srv.Addr}})
-	if warnings, err := s.Check(context.Background()); err != nil || len(warnings) != 1 {
+	if warnings, _, err := s.check(context.Background()); err != nil || len(warnings) != 1 {
 		t.Errorf("of a server that forgets: %q, %v", warnings, err)
 	}
 	srv.Do("config", "set", "appendonly", "yes")
-	if warnings, err := s.Check(context.Background()); err != nil || len(warnings) != 0 {
+	if warnings, _, err := s.check(context.Background()); err != nil || len(warnings) != 0 {
 		t.Errorf("of one that remembers: %q, %v", warnings, err)
 	}
 }

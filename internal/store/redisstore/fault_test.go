@@ -369,7 +369,7 @@ func TestAServerThatDoesNotTell(t *testing.T) {
 	if _, err := s.Admit(t.Context(), request("x", tool.NonIdempotent)); err != nil {
 		t.Error(err)
 	}
-	if warnings, err := s.Check(t.Context()); err != nil || len(warnings) != 1 || !strings.Contains(warnings[0], "INFO is not allowed") {
+	if warnings, _, err := s.check(t.Context()); err != nil || len(warnings) != 1 || !strings.Contains(warnings[0], "INFO is not allowed") {
 		t.Errorf("got %q, %v", warnings, err)
 	}
 }

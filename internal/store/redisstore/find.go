@@ -4,18 +4,15 @@ import (
 	"context"
 	"encoding/base64"
 	"encoding/binary"
-	"errors"
 	"fmt"
 	"slices"
 	"time"
-
-	"golang.org/x/sync/errgroup"
 
 	"github.com/sidecall/sidecall/dedupe"
 )
 
 // Find implements dedupe.Store. It asks all shards for their first entries, and those again that
-// turn out to have more of the page, and then for the records. A page goes on behind an entry.
+// may have more of the page, and then for the records. A page goes on behind an entry.
 func (s *Store) Find(ctx context.Context, search dedupe.Search) (page dedupe.Page, err error) {
 	if err := search.Validate(); err != nil {
 		return page, err
@@ -45,15 +42,16 @@ type finding struct {
 
 	search *dedupe.Search
 	now    time.Time
-	parts  [shards]part
 }
 
-// part are the entries of a shard that come next.
+// part are the first entries of a shard.
 type part struct {
-	next []entry
-	last entry // of those that it was asked for
-	all  bool  // there are no more behind them
+	entries []entry // in no order
+	known   entry   // up to this one none is missing
 }
+
+// lastEntry is behind all entries.
+const lastEntry entry = "\xff\xff\xff\xff\xff\xff\xff"
 
 const (
 	// fewEntries is how many entries each shard is asked for first, beside its share of the page.
@@ -62,47 +60,67 @@ const (
 	shardsAtOnce = 16
 )
 
-// entries are those after one in order, one more than the page has if there are more.
+// entries are those after one in order, one more than the page has if there are more. A shard is
+// asked again if it may have others between them: then for all of them.
 func (f *finding) entries(ctx context.Context, after entry) (found []entry, err error) {
-	want := f.search.Most + 1
-	only := shardOf(f.search.Tenant, f.search.Conversation)
-	for i := range f.parts {
-		f.parts[i].last, f.parts[i].all = after, f.search.Conversation != "" && shard(i) != only
+	want, bound := f.search.Most+1, lastEntry
+	var parts [shards]part
+	for i := range parts {
+		if f.search.Conversation != "" && shard(i) != shardOf(f.search.Tenant, f.search.Conversation) {
+			parts[i].known = lastEntry
+		}
 	}
-	for most := fewEntries + 4*want/shards; ; most = want {
-		if err := f.ask(ctx, most); err != nil {
+	missing := func(p part) bool { return p.known < bound }
+	for most := fewEntries + 4*want/shards; slices.ContainsFunc(parts[:], missing); most = want {
+		err := each(ctx, shards, shardsAtOnce, func(ctx context.Context, i int) error {
+			if missing(parts[i]) {
+				return f.ask(ctx, shard(i), after, most, &parts[i])
+			}
+			return nil
+		})
+		if err != nil {
 			return nil, err
 		}
-		some, all := f.sure()
-		if found = append(found, some...); all || len(found) >= want {
-			return found[:min(want, len(found))], nil
+		found = found[:0]
+		for i := range parts {
+			found = append(found, parts[i].entries...)
+		}
+		if slices.Sort(found); len(found) >= want {
+			found, bound = found[:want], found[want-1]
 		}
 	}
+	return found, nil
 }
 
-// ask asks the shards of which nothing is known that comes next.
-func (f *finding) ask(ctx context.Context, most int) error {
-	all, ctx := errgroup.WithContext(ctx)
-	all.SetLimit(shardsAtOnce)
-	for i := range f.parts {
-		if p := &f.parts[i]; len(p.next) == 0 && !p.all {
-			all.Go(func() error { return f.askOne(ctx, shard(i), most) })
-		}
-	}
-	return all.Wait()
-}
-
-// askOne asks a shard for entries after the last.
-func (f *finding) askOne(ctx context.Context, in shard, most int) error {
-	p, term := &f.parts[in], string(f.search.Term[:])
-	low, high := "["+term, "("+term+"\xff\xff\xff\xff\xff\xff\xff"
-	if p.last != "" {
-		low = "(" + term + string(p.last)
+// ask asks a shard for entries after one, of each period so many at the most.
+func (f *finding) ask(ctx context.Context, in shard, after entry, most int, p *part) error {
+	term := string(f.search.Term[:])
+	low, high := "["+term, "("+term+string(lastEntry)
+	if after != "" {
+		low = "(" + term + string(after)
 	}
 	if since := dedupe.Millis(f.search.Since); !f.search.Since.IsZero() && since > 0 {
 		high = "(" + term + backwards(since-1)
 	}
-	return f.query(ctx, in, low, high, most, func(told []string) { p.hear(told, most) })
+	return f.query(ctx, in, low, high, most, func(told []string) { *p = partOf(told, most) })
+}
+
+// partOf reads what was told of the periods of a shard: of one that has told as many as it might
+// the later ones are missing.
+func partOf(told []string, most int) part {
+	p, of := part{known: lastEntry}, 0
+	for _, text := range told {
+		if text == "" { // the next period
+			of = 0
+			continue
+		}
+		e := entry(text[termBytes:])
+		p.entries = append(p.entries, e)
+		if of++; of == most {
+			p.known = min(p.known, e)
+		}
+	}
+	return p
 }
 
 // query asks for the first entries between bounds in each period of a shard.
@@ -120,68 +138,16 @@ func (f *finding) query(ctx context.Context, in shard, low, high string, most in
 	}})
 }
 
-// hear takes what was told of the periods of a shard, of each so much at the most: as much of it
-// as has nothing else between.
-func (p *part) hear(told []string, most int) {
-	p.next, p.all = make([]entry, 0, len(told)), true
-	of := 0 // the period
-	for _, e := range told {
-		if e != "" {
-			p.next, of = append(p.next, entry(e[termBytes:])), of+1
-			continue
-		}
-		if of == most {
-			if last := p.next[len(p.next)-1]; p.all || last < p.last {
-				p.last = last
-			}
-			p.all = false
-		}
-		of = 0
-	}
-	slices.Sort(p.next)
-	if !p.all {
-		p.next = slices.DeleteFunc(p.next, func(e entry) bool { return e > p.last })
-	}
-}
-
-// sure takes the entries that come next, in order, as far as no shard can have others between
-// them; all says that these were the last.
-func (f *finding) sure() (found []entry, all bool) {
-	all = true
-	var bound entry
-	for i := range f.parts {
-		if p := &f.parts[i]; !p.all {
-			if all || p.last < bound {
-				bound = p.last
-			}
-			all = false
-		}
-	}
-	for i := range f.parts {
-		p := &f.parts[i]
-		n := len(p.next)
-		if !all {
-			n, _ = slices.BinarySearch(p.next, bound+"\x00")
-		}
-		found, p.next = append(found, p.next[:n]...), p.next[n:]
-	}
-	slices.Sort(found)
-	return found, all
-}
-
 // page reads the records of entries, so many at once.
 func (f *finding) page(ctx context.Context, found []entry) (page dedupe.Page, err error) {
 	for bytes, at := 0, 0; at < len(found); at += textsAtOnce {
 		some := found[at:min(at+textsAtOnce, len(found))]
 		calls, current := make([]dedupe.Listed, len(some)), make([]bool, len(some))
-		all, ctx := errgroup.WithContext(ctx)
-		for i, e := range some {
-			all.Go(func() (err error) {
-				calls[i], current[i], err = f.call(ctx, e)
-				return err
-			})
-		}
-		if err := all.Wait(); err != nil {
+		err := each(ctx, len(some), textsAtOnce, func(ctx context.Context, i int) (err error) {
+			calls[i], current[i], err = f.call(ctx, some[i])
+			return err
+		})
+		if err != nil {
 			return dedupe.Page{}, err
 		}
 		for i := range calls {
@@ -207,15 +173,12 @@ func (f *finding) call(ctx context.Context, e entry) (call dedupe.Listed, curren
 	if of := f.search.Conversation; of != "" && key.Conversation != of {
 		return call, false, nil
 	}
-	seen, err := f.See(ctx, key)
-	if dedupe.IsCorrupt(err) || errors.Is(err, dedupe.ErrLayout) {
-		return dedupe.Listed{Key: key, Err: err}, true, nil
-	}
-	if current = true; err == nil && seen.Record.StartedAt.After(claimed) {
-		own := "[" + string(f.search.Term[:]) + backwards(dedupe.Millis(seen.Record.StartedAt)) + string(e[instantBytes:])
+	call, err = f.listed(ctx, key)
+	if current = true; err == nil && call.Record.StartedAt.After(claimed) {
+		own := "[" + string(f.search.Term[:]) + backwards(dedupe.Millis(call.Record.StartedAt)) + string(e[instantBytes:])
 		err = f.query(ctx, shardOfCall(&key), own, own, 1, func(told []string) {
 			current = !slices.ContainsFunc(told, func(e string) bool { return e != "" })
 		})
 	}
-	return dedupe.Listed{Key: key, Record: seen.Record}, current, err
+	return call, current, err
 }

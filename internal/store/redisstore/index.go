@@ -6,7 +6,6 @@ import (
 	"net/url"
 	"slices"
 	"strconv"
-	"strings"
 	"time"
 
 	"github.com/sidecall/sidecall/dedupe"
@@ -73,27 +72,21 @@ func (r *rows) Index(key tool.CallID, terms []dedupe.Term, keep time.Duration) e
 	}
 	at := r.record(key)
 	stored := slices.IndexFunc(r.writes, func(w write) bool { return w.what == 'T' && w.key == at })
-	if stored < 0 {
-		return fmt.Errorf("%w: a call is found whose record is not set", dedupe.ErrInvalid)
-	}
-	started, others := r.writes[stored].record.StartedAt, len(r.writes)
+	started := r.writes[stored].record.StartedAt
 	anew, since := started.Location() == ofStep, int64(0) // when it is done
 	if !anew {
 		since = dedupe.Millis(started)
 	}
+	r.before('I', r.period(key, keep, dedupe.Millis(started)), keep, r.entries(key, terms, since))
 	if old := r.read[at].record; old != nil && r.read[at].text != "" && (anew || !old.StartedAt.Equal(started)) {
 		r.unindex(key, terms, old)
 	}
-	r.write('I', r.period(key, keep, dedupe.Millis(started)), keep.Milliseconds(), r.entries(key, terms, since))
-	r.first(others)
 	return nil
 }
 
-// first puts the writes from one on before the others.
-func (r *rows) first(from int) {
-	slices.Reverse(r.writes[:from])
-	slices.Reverse(r.writes[from:])
-	slices.Reverse(r.writes)
+// before is write, before all others.
+func (r *rows) before(what byte, at int, keep time.Duration, text text) {
+	r.writes = slices.Insert(r.writes, 0, write{what: what, key: at, amount: keep.Milliseconds(), text: text})
 }
 
 // unindex takes the entries of a record out of the period in which they are. That was chosen by
@@ -101,9 +94,9 @@ func (r *rows) first(from int) {
 func (r *rows) unindex(key tool.CallID, terms []dedupe.Term, old *dedupe.Stored) {
 	ms, keep := dedupe.Millis(old.StartedAt), dedupe.IndexKeep(old.Retention)
 	entries := r.entries(key, terms, ms)
-	at, before := r.period(key, keep, ms), r.period(key, keep, ms-behind.Milliseconds())
-	if r.write('X', at, 0, entries); before != at {
-		r.write('X', before, 0, entries)
+	at, earlier := r.period(key, keep, ms), r.period(key, keep, ms-behind.Milliseconds())
+	if r.before('X', at, 0, entries); earlier != at {
+		r.before('X', earlier, 0, entries)
 	}
 }
 
@@ -126,19 +119,12 @@ func (r *rows) entries(key tool.CallID, terms []dedupe.Term, ms int64) text {
 	for i := range terms {
 		r.room = append(r.room, terms[i][:]...)
 	}
-	for i, part := range [...]string{key.Conversation, key.Turn, key.ID} {
-		if i > 0 {
-			r.room = append(r.room, '/')
-		}
-		r.room = appendPart(r.room, part)
-	}
+	r.room = appendKey(r.room, "", "", nowhere, key.Conversation, key.Turn, key.ID)
 	return r.room[from:len(r.room):len(r.room)]
 }
 
 func appendInstant(b []byte, ms int64) []byte {
-	var eight [8]byte
-	binary.BigEndian.PutUint64(eight[:], uint64(ms))
-	return append(b, eight[8-instantBytes:]...)
+	return binary.BigEndian.AppendUint32(binary.BigEndian.AppendUint16(b, uint16(ms>>32)), uint32(ms))
 }
 
 // backwards is an instant as it stands in an entry.
@@ -153,14 +139,6 @@ func (e entry) decode(tenant string) (key tool.CallID, claimed time.Time, err er
 		return key, claimed, fmt.Errorf("%w: an entry of %d bytes", dedupe.ErrCorrupt, len(e))
 	}
 	ms := lastInstant - int64(binary.BigEndian.Uint64(append(make([]byte, 8-instantBytes), e[:instantBytes]...)))
-	parts := strings.Split(string(e[instantBytes:]), "/")
-	ok := len(parts) == 3
-	for i := range parts {
-		part, odd := url.QueryUnescape(parts[i])
-		parts[i], ok = part, ok && odd == nil
-	}
-	if !ok {
-		return key, claimed, fmt.Errorf("%w: an entry of %q", dedupe.ErrCorrupt, e)
-	}
-	return tool.CallID{Tenant: tenant, Conversation: parts[0], Turn: parts[1], ID: parts[2]}, dedupe.Instant(ms), nil
+	key, err = callOf(url.QueryEscape(tenant) + "/" + string(e[instantBytes:]))
+	return key, dedupe.Instant(ms), err
 }

@@ -1,8 +1,11 @@
 package redisstore
 
 import (
+	"fmt"
 	"net/url"
+	"strings"
 
+	"github.com/sidecall/sidecall/dedupe"
 	"github.com/sidecall/sidecall/internal/tool"
 )
 
@@ -31,20 +34,9 @@ func appendKey(b []byte, prefix, kind string, in shard, parts ...string) []byte 
 		if i > 0 {
 			b = append(b, '/')
 		}
-		b = appendPart(b, part)
+		b = append(b, url.QueryEscape(part)...)
 	}
 	return b
-}
-
-// appendPart appends a part of a key, or of an entry, as url.QueryEscape has it: most are written
-// as they are.
-func appendPart(b []byte, part string) []byte {
-	for i := range len(part) {
-		if c := part[i] | 0x20; (c < 'a' || c > 'z') && (part[i] < '-' || part[i] > '9' || part[i] == '/') && part[i] != '_' && part[i] != '~' {
-			return append(b, url.QueryEscape(part)...)
-		}
-	}
-	return append(b, part...)
 }
 
 // shard is one of so many parts of all conversations. Who looks for calls has to ask each, so
@@ -83,4 +75,18 @@ func shardOfCall(k *tool.CallID) shard {
 func RecordKey(prefix string, k tool.CallID) string {
 	var room [128]byte
 	return string(appendKey(room[:0], prefix, "", shardOfCall(&k), k.Tenant, k.Conversation, k.Turn, k.ID))
+}
+
+// callOf reads whose record it is that has a key with these parts.
+func callOf(parts string) (tool.CallID, error) {
+	all := strings.Split(parts, "/")
+	ok := len(all) == 4
+	for i := range all {
+		part, err := url.QueryUnescape(all[i])
+		all[i], ok = part, ok && err == nil
+	}
+	if !ok {
+		return tool.CallID{}, fmt.Errorf("%w: %q is no key of a record", dedupe.ErrCorrupt, parts)
+	}
+	return tool.CallID{Tenant: all[0], Conversation: all[1], Turn: all[2], ID: all[3]}, nil
 }

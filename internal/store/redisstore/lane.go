@@ -18,8 +18,12 @@ import (
 // but those that the last one has just set free, who are about to ask again: to let them run
 // first costs microseconds, and saves sending the quickest of them alone.
 type lane struct {
-	clock   *clock // of that server
 	options *Options
+	// few says that the server had too few replicas at its last exchange. What is claimed there
+	// is not acknowledged, and has to be given back: so one request at a time asks for a
+	// claim, until there are enough again, and the others are answered from their records,
+	// or refused.
+	few, asks atomic.Bool
 
 	callers atomic.Int32 // who have entered, and not left
 
@@ -31,6 +35,7 @@ type lane struct {
 	// claims, tallies and who holds an effect; older those before them, of which what is used
 	// comes back. They may have been changed since: what is decided by them is only done if
 	// they are still true.
+	clock         clock
 	group         []*command
 	recent, older map[string]row
 }
@@ -123,20 +128,17 @@ func (l *lane) forget(key string) {
 	delete(l.older, key)
 }
 
-// clock is a server's, as it was last read: never ahead of it, unless that was set back.
-type clock struct {
-	atStart atomic.Int64 // what it showed when this process started, in ns; 0 before the first reply
-}
+// clock is a server's, as it was last read, and when that was: never ahead of it, unless it was
+// set back.
+type clock struct{ read, at time.Time }
 
-var start = time.Now()
-
-func (c *clock) heard(read time.Time) { c.atStart.Store(read.Add(-time.Since(start)).UnixNano()) }
+func (c *clock) heard(read time.Time) { c.read, c.at = read, time.Now() }
 
 // now is at the earliest what the server's clock shows; an instant that never comes where it
 // was not read yet.
 func (c *clock) now() time.Time {
-	if at := c.atStart.Load(); at != 0 {
-		return time.Unix(0, at).Add(time.Since(start)).Truncate(time.Millisecond)
+	if c.at.IsZero() {
+		return dedupe.Instant(1 << 50)
 	}
-	return dedupe.Instant(1 << 50)
+	return c.read.Add(time.Since(c.at)).Truncate(time.Millisecond)
 }

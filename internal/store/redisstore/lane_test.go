@@ -54,7 +54,7 @@ func TestAStepThatIsDecidedAgainAndAgain(t *testing.T) {
 		}
 		answered.Store(true)
 	})
-	for l := &s.pipe.of(t.Context(), "").lane; waitingIn(l) == 0; {
+	for l := s.pipe.of(t.Context(), ""); waitingIn(l) == 0; {
 		runtime.Gosched()
 	}
 	close(waits)
@@ -98,7 +98,7 @@ type deciding struct {
 
 func (d *deciding) Do(_ context.Context, step dedupe.Step) error {
 	c := newCommand(context.Background(), RecordKey("", step.Call()), step)
-	c.rows.said, c.rows.saidAt = []row{d.said(c.key)}, d.at
+	c.rows.read, c.rows.saidAt = []row{d.said(c.key)}, d.at
 	if c.decide(d.lane) {
 		return fmt.Errorf("it asks again with %d words", len(c.call()))
 	}

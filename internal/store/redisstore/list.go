@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net/url"
 	"slices"
 	"strconv"
 	"strings"
@@ -13,6 +12,7 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
+	"golang.org/x/sync/errgroup"
 
 	"github.com/sidecall/sidecall/dedupe"
 	"github.com/sidecall/sidecall/internal/tool"
@@ -68,43 +68,53 @@ func (s *Store) Now(ctx context.Context) (earliest time.Time, err error) {
 }
 
 // ListOpen implements dedupe.Store. It walks over the keys, on a Cluster those
-// of one master after the other.
+// of one master after the other, and looks closely at the records that may be open.
 func (s *Store) ListOpen(ctx context.Context, from string) (page dedupe.Page, err error) {
-	heads := func(p redis.Pipeliner, ctx context.Context, key string) *redis.StringCmd {
-		return p.GetRange(ctx, key, 0, 3)
-	}
-	page.Next, err = s.scan(ctx, from, escaped(s.options.KeyPrefix+"{")+"*", listBatch, func(on *redis.Client, keys []string) error {
-		now, err := on.Time(ctx).Result()
-		if err != nil {
-			return err
+	var open []string
+	page.Next, err = s.scan(ctx, from, escaped(s.options.KeyPrefix+"{")+"*", listBatch, 3, func(key, head string, err error) {
+		if err != nil || mayBeOpen(head) {
+			open = append(open, key)
 		}
-		var some []string
-		err = s.texts(ctx, on, keys, listBatch, heads, func(key, head string, err error) {
-			if err != nil || mayBeOpen(head) {
-				some = append(some, key)
-			}
-		})
-		if err != nil {
-			return err
-		}
-		page.Calls = nil
-		return s.texts(ctx, on, some, textsAtOnce, redis.Pipeliner.Get, func(key, text string, err error) {
-			if found := s.listed(key, text, now, err); found.Record.Open() || found.Err != nil {
-				page.Calls = append(page.Calls, found)
-			}
-		})
 	})
 	if err != nil {
 		return dedupe.Page{}, err
 	}
+	slices.Sort(open)
+	open = slices.Compact(open)
+	page.Calls = make([]dedupe.Listed, len(open))
+	err = each(ctx, len(open), textsAtOnce, func(ctx context.Context, i int) (err error) {
+		_, parts, _ := strings.Cut(open[i], "}/")
+		key, odd := callOf(parts)
+		if odd != nil {
+			page.Calls[i].Err = named(open[i], odd)
+			return nil
+		}
+		page.Calls[i], err = s.listed(ctx, key)
+		return err
+	})
+	if err != nil {
+		return dedupe.Page{}, err
+	}
+	page.Calls = slices.DeleteFunc(page.Calls, func(call dedupe.Listed) bool { return call.Err == nil && !call.Record.Open() })
 	return page, nil
 }
 
-// scan hands on some of the keys that match a pattern, roughly batch at the most, and the
-// server that has them, perhaps more than once. It returns where the next page begins; empty
-// after the last. A place in a listing is what SCAN said, and of which server.
+// each does something for each of so many, some at once.
+func each(ctx context.Context, count, atOnce int, do func(ctx context.Context, i int) error) error {
+	all, ctx := errgroup.WithContext(ctx)
+	all.SetLimit(atOnce)
+	for i := range count {
+		all.Go(func() error { return do(ctx, i) })
+	}
+	return all.Wait()
+}
+
+// scan hands on what stands under some of the keys that match a pattern, up to a last byte:
+// roughly batch at the most, and perhaps more than once; the error is of one that is no text. It
+// returns where the next page begins; empty after the last. A place in a listing is what SCAN
+// said, and of which server.
 func (s *Store) scan(
-	ctx context.Context, from, pattern string, batch int64, found func(on *redis.Client, keys []string) error,
+	ctx context.Context, from, pattern string, batch, last int64, found func(key, text string, err error),
 ) (next string, err error) {
 	number, addr, ok := strings.Cut(cmp.Or(from, "0 "), " ")
 	begin, err := strconv.ParseUint(number, 10, 64)
@@ -134,78 +144,56 @@ func (s *Store) scan(
 		case i+1 < len(all):
 			next = "0 " + all[i+1].Options().Addr
 		}
-		slices.Sort(keys) // SCAN may name a key twice
-		return found(all[i], slices.Compact(keys))
+		return s.texts(ctx, all[i], keys, last, found)
 	})
 	return next, err
 }
 
-// texts asks for what stands under keys, so many at once, and hands on what is there; the
-// error is of one that is no text.
-func (s *Store) texts(
-	ctx context.Context, on *redis.Client, keys []string, atOnce int,
-	ask func(redis.Pipeliner, context.Context, string) *redis.StringCmd, found func(key, text string, err error),
-) error {
+// texts hands on what stands under keys.
+func (s *Store) texts(ctx context.Context, on *redis.Client, keys []string, last int64, found func(key, text string, err error)) error {
+	atOnce := listBatch
+	if last < 0 {
+		atOnce = textsAtOnce
+	}
 	for some := range slices.Chunk(keys, atOnce) {
 		within, cancel := context.WithTimeout(ctx, s.options.Timeout)
 		asked, _ := on.Pipelined(within, func(p redis.Pipeliner) error { // the error is the first of the commands' own
 			for _, key := range some {
-				ask(p, within, key)
+				p.GetRange(within, key, 0, last)
 			}
 			return nil
 		})
 		cancel()
 		for i, key := range some {
 			text, err := asked[i].(*redis.StringCmd).Result()
-			if errors.Is(err, redis.Nil) {
-				continue // it has expired since
-			}
 			if err = named(key, err); err != nil && !dedupe.IsCorrupt(err) {
 				return err
 			}
-			found(key, text, err)
+			if err != nil || text != "" { // it has not expired since
+				found(key, text, err)
+			}
 		}
 	}
 	return nil
 }
 
-// mayBeOpen tells from the first bytes of a record; there are none of one that
-// is gone. Of one that cannot be, it is for a closer look to say so.
+// mayBeOpen tells from the first bytes of a record. Of one that cannot be, it is for a closer
+// look to say so.
 func mayBeOpen(head string) bool {
 	if len(head) < 2 || !dedupe.KnownLayout(head[0]) {
-		return head != ""
+		return true
 	}
 	state := dedupe.State(head[1])
 	return state != dedupe.Done && state != dedupe.NotRun && state != dedupe.Closed
 }
 
-// listed is a call as a listing has it.
-func (s *Store) listed(name, text string, now time.Time, err error) dedupe.Listed {
-	var stored dedupe.Stored
-	if err == nil {
-		stored, err = decodeRecord(text)
+// listed is the call of a key, as a listing has it.
+func (s *Store) listed(ctx context.Context, key tool.CallID) (dedupe.Listed, error) {
+	seen, err := s.See(ctx, key)
+	if dedupe.IsCorrupt(err) || errors.Is(err, dedupe.ErrLayout) {
+		return dedupe.Listed{Key: key, Err: err}, nil
 	}
-	key, odd := parseRecordKey(s.options.KeyPrefix, name)
-	if odd != nil {
-		return dedupe.Listed{Err: named(name, odd)}
-	}
-	return dedupe.Listed{Key: key, Record: stored.Observed(now), Err: named(name, err)}
-}
-
-// parseRecordKey reads what RecordKey has written.
-func parseRecordKey(prefix, name string) (tool.CallID, error) {
-	rest, ok := strings.CutPrefix(name, prefix+"{")
-	_, rest, tagged := strings.Cut(rest, "}/")
-	parts := strings.Split(rest, "/")
-	ok = ok && tagged && len(parts) == 4
-	for i := range parts {
-		part, err := url.QueryUnescape(parts[i])
-		parts[i], ok = part, ok && err == nil
-	}
-	if !ok {
-		return tool.CallID{}, fmt.Errorf("%w: %q is no key of a record", dedupe.ErrCorrupt, name)
-	}
-	return tool.CallID{Tenant: parts[0], Conversation: parts[1], Turn: parts[2], ID: parts[3]}, nil
+	return dedupe.Listed{Key: key, Record: seen.Record}, err
 }
 
 // escaped is a text as it stands in a pattern of SCAN.

@@ -9,7 +9,6 @@ import (
 	"log/slog"
 	"net"
 	"slices"
-	"strings"
 	"sync"
 	"time"
 
@@ -18,7 +17,7 @@ import (
 	"github.com/redis/go-redis/v9/maintnotifications"
 )
 
-// Options of a Store; zero values mean the defaults.
+// Options of a Store; zero values mean the defaults. That they go together is for the config to say.
 type Options struct {
 	// Addrs is host:port of the server; of the Sentinels when MasterName is
 	// set; of some of the nodes when Cluster is.
@@ -37,7 +36,7 @@ type Options struct {
 	// Dialer replaces the plain dialling of a connection.
 	Dialer func(ctx context.Context, network, addr string) (net.Conn, error)
 
-	// KeyPrefix begins every key. Default "sidecall:".
+	// KeyPrefix begins every key, without braces, which decide its slot. Default "sidecall:".
 	KeyPrefix string
 	// WaitReplicas is how many replicas must have a claim or a settlement
 	// before it counts. 0 means that a failover may forget the last ones.
@@ -66,25 +65,6 @@ func (o Options) withDefaults() Options {
 	o.CheckEvery = cmp.Or(max(o.CheckEvery, 0), 10*time.Second)
 	o.Log = cmp.Or(o.Log, slog.New(slog.DiscardHandler))
 	return o
-}
-
-// validate reports what cannot work, whatever the server says.
-func (o Options) validate() error {
-	switch {
-	case len(o.Addrs) == 0:
-		return errors.New("redis store: no address")
-	case o.Cluster && o.MasterName != "":
-		return errors.New("redis store: cluster and master_name exclude each other")
-	case len(o.Addrs) > 1 && !o.Cluster && o.MasterName == "":
-		return errors.New("redis store: several addresses need master_name (Sentinels) or cluster")
-	case o.Cluster && o.DB != 0:
-		return errors.New("redis store: a Cluster has no database but 0")
-	case strings.ContainsAny(o.KeyPrefix, "{}"):
-		return fmt.Errorf("redis store: the key prefix %q has braces, which decide the slot of a key", o.KeyPrefix)
-	case o.WaitReplicas < 0:
-		return fmt.Errorf("redis store: wait_replicas is %d", o.WaitReplicas)
-	}
-	return nil
 }
 
 func (o Options) tooFew() error {

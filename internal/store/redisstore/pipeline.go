@@ -17,8 +17,6 @@ import (
 )
 
 const (
-	// maxServers bounds the servers of which something is known.
-	maxServers = 256
 	// mostAlone is how often a command is sent by its own caller: as often as it takes to
 	// learn the time of a server, its rows, and that it does not know the script.
 	mostAlone = 4
@@ -39,26 +37,10 @@ type pipeline struct {
 
 	roundTrips, batches atomic.Uint64
 
-	mu      sync.Mutex         // guards what follows, and that nothing begins when it is closed
-	closed  atomic.Bool        // which whoever only looks may read
-	under   sync.WaitGroup     // commands, and who sends them
-	servers map[string]*server // by address
-}
-
-type server struct {
-	lane  lane
-	clock clock
-	// few says that it had too few replicas at its last exchange. What is claimed there is
-	// not acknowledged, and has to be given back: so one request at a time asks for a
-	// claim, until there are enough again, and the others are answered from their records,
-	// or refused.
-	few, asks atomic.Bool
-}
-
-func newServer(options *Options) *server {
-	s := &server{}
-	s.lane.clock, s.lane.options = &s.clock, options
-	return s
+	mu     sync.Mutex       // guards what follows, and that nothing begins when it is closed
+	closed atomic.Bool      // which whoever only looks may read
+	under  sync.WaitGroup   // commands, and who sends them
+	lanes  map[string]*lane // by the address of the server
 }
 
 // begin counts a command, unless the pipeline is closed.
@@ -80,18 +62,14 @@ func (p *pipeline) stop() {
 	p.under.Wait()
 }
 
-// server returns what is known of the server at an address. When there are too many, all of
-// them are forgotten, and learnt again.
-func (p *pipeline) server(addr string) *server {
+// lane returns the way to the server at an address.
+func (p *pipeline) lane(addr string) *lane {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.servers[addr] == nil {
-		if len(p.servers) >= maxServers {
-			clear(p.servers)
-		}
-		p.servers[addr] = newServer(p.options)
+	if p.lanes[addr] == nil {
+		p.lanes[addr] = &lane{options: p.options}
 	}
-	return p.servers[addr]
+	return p.lanes[addr]
 }
 
 // master is the server of a key.
@@ -102,14 +80,14 @@ func (p *pipeline) master(ctx context.Context, key string) (*redis.Client, error
 	return p.cluster.MasterForKey(ctx, key)
 }
 
-// of returns what is known of the server that the command of a key probably goes to. One
+// of returns the way to the server that the command of a key probably goes to. One
 // that has none fails, and need not hold up others.
-func (p *pipeline) of(ctx context.Context, key string) *server {
+func (p *pipeline) of(ctx context.Context, key string) *lane {
 	master, err := p.master(ctx, key)
 	if err != nil {
-		return p.server("")
+		return p.lane("")
 	}
-	return p.server(master.Options().Addr)
+	return p.lane(master.Options().Addr)
 }
 
 // do does a step once, and returns what is to be done after it. When ctx ends first, the step
@@ -122,8 +100,7 @@ func (p *pipeline) do(ctx context.Context, key string, step dedupe.Step) (after 
 		return nil, err
 	}
 	defer p.under.Done()
-	c := newCommand(ctx, key, step)
-	l := &p.of(ctx, key).lane
+	c, l := newCommand(ctx, key, step), p.of(ctx, key)
 	first, alone := l.enter(c)
 	defer l.callers.Add(-1)
 	switch {
@@ -238,7 +215,7 @@ func (p *pipeline) exchangeWith(ctx context.Context, server *redis.Client, askin
 	if waited != nil {
 		n, err := waited.Int64()
 		if replicated = err == nil && n >= int64(p.options.WaitReplicas); err == nil {
-			p.server(addr).few.Store(!replicated)
+			p.lane(addr).few.Store(!replicated)
 		}
 	}
 	for _, c := range group {

@@ -58,19 +58,15 @@ var _ interface {
 } = (*Store)(nil)
 
 // New returns a store. It does not connect: a server that is down makes
-// requests fail, and the store works as soon as it is back. The error names an
-// option that cannot work.
-func New(options Options) (*Store, error) {
+// requests fail, and the store works as soon as it is back.
+func New(options Options) *Store {
 	s := &Store{options: options.withDefaults()}
-	if err := s.options.validate(); err != nil {
-		return nil, err
-	}
 	s.options.onConnect = func(context.Context, *redis.Conn) error {
 		s.fitness.connected.Store(true)
 		return nil
 	}
 	s.client = s.options.client()
-	s.pipe = &pipeline{options: &s.options, servers: map[string]*server{}}
+	s.pipe = &pipeline{options: &s.options, lanes: map[string]*lane{}}
 	s.pipe.only, _ = s.client.(*redis.Client)
 	s.pipe.cluster, _ = s.client.(*redis.ClusterClient)
 	s.watches = watches{wanted: make(chan struct{}, 1), hints: map[chan struct{}]string{}}
@@ -78,7 +74,7 @@ func New(options Options) (*Store, error) {
 	s.ctx, s.cancel = context.WithCancel(context.Background())
 	s.ended.Go(s.oversee)
 	s.ended.Go(s.listen)
-	return s, nil
+	return s
 }
 
 // Admit implements dedupe.Store. With WaitReplicas only a claim waits for them.
@@ -94,7 +90,7 @@ func (s *Store) Admit(ctx context.Context, req dedupe.Request) (dedupe.Admission
 	case on.asks.CompareAndSwap(false, true):
 		defer on.asks.Store(false)
 	default:
-		answer, err := dedupe.Recall(ctx, s, req, s.tooFew())
+		answer, err := dedupe.Recall(ctx, s, req, s.options.tooFew())
 		if err != nil {
 			err = fmt.Errorf("%w: %w", dedupe.ErrUnasked, err)
 		}
@@ -102,8 +98,6 @@ func (s *Store) Admit(ctx context.Context, req dedupe.Request) (dedupe.Admission
 	}
 	return s.Machine.Admit(ctx, req)
 }
-
-func (s *Store) tooFew() error { return s.options.tooFew() }
 
 // Do implements dedupe.Engine. It refuses what a Cluster cannot do in one step, whatever the
 // record is: the effects of a tenant are in another slot than the records of its conversations.
@@ -130,21 +124,14 @@ func (s *Store) Output(ctx context.Context, tenant, ref string) (dedupe.Output, 
 	return output, nil
 }
 
-// Ping implements dedupe.Store. It is a Check, so that it also notices a server that has become
-// unfit.
+// Ping implements dedupe.Store. It asks the server, on a Cluster every master, whether it can be
+// trusted to remember: the error is ErrEvicts, ErrReplica, or that there was no answer; on a Cluster
+// what each of them gave. What an operator should know is in the log.
 func (s *Store) Ping(ctx context.Context) error {
 	if err := s.open(ctx); err != nil {
 		return err
 	}
 	return s.inspect(ctx)
-}
-
-// Check asks the server, on a Cluster every master, whether it can be trusted to remember. The
-// warnings are sentences for the log. The error is ErrEvicts, ErrReplica, or that there was no
-// answer; on a Cluster what each of them gave.
-func (s *Store) Check(ctx context.Context) (warnings []string, err error) {
-	warnings, _, err = s.check(ctx)
-	return warnings, err
 }
 
 // open reports why nothing is asked any more.

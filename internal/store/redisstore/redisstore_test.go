@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"net"
-	"net/url"
 	"slices"
 	"strings"
 	"testing"
@@ -21,10 +20,7 @@ import (
 // open returns a store that is closed at the end of the test.
 func open(t testing.TB, options Options) *Store {
 	t.Helper()
-	s, err := New(options)
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := New(options)
 	t.Cleanup(func() {
 		if err := s.Close(); err != nil {
 			t.Error(err)
@@ -124,23 +120,6 @@ func TestShardsAreSpread(t *testing.T) {
 	}
 	if few, many := slices.Min(conversations[:]), slices.Max(conversations[:]); few < each*8/10 || many > each*12/10 {
 		t.Errorf("of %d conversations to each shard one has %d, and one %d", each, few, many)
-	}
-}
-
-func TestOptionsThatCannotWork(t *testing.T) {
-	t.Parallel()
-	addr := []string{"127.0.0.1:1"}
-	for name, o := range map[string]Options{
-		"address":  {},
-		"exclude":  {Addrs: addr, Cluster: true, MasterName: "m"},
-		"several":  {Addrs: append(addr, "127.0.0.1:2")},
-		"database": {Addrs: addr, Cluster: true, DB: 1},
-		"braces":   {Addrs: addr, KeyPrefix: "{x}"},
-		"is -1":    {Addrs: addr, WaitReplicas: -1},
-	} {
-		if s, err := New(o); err == nil || s != nil || !strings.Contains(err.Error(), name) {
-			t.Errorf("%s: got %v", name, err)
-		}
 	}
 }
 
@@ -310,16 +289,4 @@ func FuzzDecode(f *testing.F) {
 			t.Errorf("%q is read as %+v", b, r)
 		}
 	})
-}
-
-// A part of a key is escaped as url.QueryEscape does, whatever it has.
-func TestPartsOfKeys(t *testing.T) {
-	t.Parallel()
-	for b := range 256 {
-		for _, part := range []string{"", string([]byte{byte(b)}), "a" + string([]byte{byte(b)}) + "Z"} {
-			if got, want := string(appendPart(nil, part)), url.QueryEscape(part); got != want {
-				t.Errorf("%q is %q, want %q", part, got, want)
-			}
-		}
-	}
 }

@@ -283,8 +283,8 @@ func TestAMasterThatEvictsAmongOthersThatFail(t *testing.T) {
 		}
 		s := overFakes(t, masters, Options{})
 		for range 20 { // which of them answers first is chance
-			if _, err := s.Check(t.Context()); !errors.Is(err, ErrEvicts) {
-				t.Fatalf("%s: Check: %v", name, err)
+			if err := s.Ping(t.Context()); !errors.Is(err, ErrEvicts) {
+				t.Fatalf("%s: Ping: %v", name, err)
 			}
 		}
 		if a, err := s.Admit(t.Context(), spread("x")); !errors.Is(err, ErrEvicts) {

@@ -19,9 +19,9 @@ type rows struct {
 	lane *lane
 	// now is at the earliest the time at which it is done.
 	now time.Time
-	// said is what the server has said of rows when it was asked last. If the step was done
-	// then, and has changed nothing, told is what was told of the keys that it asked for,
-	// and did the plan of it.
+	// said is what the server has said, when it was asked last, of the rows that were read then. If
+	// the step was done then, and has changed nothing, told is what was told of the keys that it
+	// asked for, and did the plan of it.
 	said   []row
 	saidAt time.Time
 	told   []string
@@ -57,11 +57,12 @@ type write struct {
 // else by what the lane knows, now.
 func (r *rows) begin(l *lane) {
 	r.lane, r.now = l, r.saidAt
+	r.said, r.read = r.read, r.said[:0]
 	if r.now.IsZero() {
-		r.now = l.clock.now()
+		r.now, r.said = l.clock.now(), r.said[:0]
 	}
 	r.now = r.now.In(ofStep)
-	r.read, r.others, r.writes, r.room = r.read[:0], r.others[:0], r.writes[:0], r.room[:0]
+	r.others, r.writes, r.room = r.others[:0], r.writes[:0], r.room[:0]
 	r.heard, r.after, r.gets, r.guess = nil, nil, 0, false
 }
 
@@ -127,14 +128,7 @@ func (r *rows) key(kind string, in shard, parts ...string) text {
 
 // set stores a text at a place, as SetSheet does.
 func (r *rows) set(at int, body string, keep time.Duration) {
-	switch {
-	case body == "":
-		r.write('d', at, 0, nil)
-	case keep == 0:
-		r.write('K', at, 0, r.kept(body))
-	default:
-		r.write('S', at, keep.Milliseconds(), r.kept(body))
-	}
+	r.write('S', at, keep.Milliseconds(), r.kept(body))
 	r.lane.expect(row{key: r.read[at].key, text: body})
 }
 
@@ -177,7 +171,7 @@ func (r *rows) SetCall(key tool.CallID, record *dedupe.Record, retention time.Du
 // connection has written.
 func (r *rows) Confirm(key tool.CallID) {
 	at := r.record(key)
-	r.write('K', at, 0, r.kept(r.read[at].text))
+	r.write('S', at, 0, r.kept(r.read[at].text))
 }
 
 func (r *rows) Awaited(key tool.CallID) {

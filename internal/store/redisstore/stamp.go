@@ -35,7 +35,7 @@ func stamp[T ~string | ~[]byte](text T, at time.Time) string {
 
 // stampOf returns a text without its stamp, and when it was written.
 func stampOf(row string) (text string, at time.Time, err error) {
-	if len(row) > stampBytes {
+	if text = row; len(row) > stampBytes {
 		text, row = row[:len(row)-stampBytes], row[len(row)-stampBytes:]
 		if once, twice := row[:8], row[8:]; once == twice {
 			return text, dedupe.Instant(int64(binary.BigEndian.Uint64([]byte(once)))), nil
@@ -68,15 +68,11 @@ func whenWritten(r *dedupe.Record, at time.Time) {
 
 // decodeRecord reads a record as it is stored.
 func decodeRecord(row string) (dedupe.Stored, error) {
-	if row != "" && !dedupe.KnownLayout(row[0]) { // it may know of no stamp
-		_, err := dedupe.DecodeSealed([]byte(row))
-		return dedupe.Stored{}, err
-	}
-	text, at, err := stampOf(row)
-	if err != nil {
-		return dedupe.Stored{}, err
-	}
+	text, at, unstamped := stampOf(row)
 	stored, err := dedupe.DecodeSealed([]byte(text))
+	if unstamped != nil && !errors.Is(err, dedupe.ErrLayout) { // another layout may know of no stamp
+		return dedupe.Stored{}, unstamped
+	}
 	whenWritten(&stored.Record, at)
 	return stored, err
 }

@@ -5,10 +5,9 @@
 -- counted from (8 bytes), how many rows it has read (2), and what it does, each with a
 -- letter, which is large where it takes a text, the number of its key (2) and a number, in
 -- digits, as commands take it, with how many there are (1) before them:
---   S  the text stands there for so many milliseconds
---   T  likewise, with the time behind it, twice
---   K  the text stands there for as long as what stood there
---   d  nothing stands there
+--   S  the text stands there for so many milliseconds; for 0, for as long as what stood there;
+--      nothing does if it is empty
+--   T  the text stands there for so many milliseconds, with the time behind it, twice
 --   n  nothing is done unless a list has so many elements
 --   R  the text is behind the list
 --   e  it is kept for so many milliseconds
@@ -56,6 +55,10 @@ while at <= #plan do
   end
   if what == 'T' then
     redis.call('SET', key, text .. struct.pack('>I8I8', now, now), 'PX', amount)
+  elseif what == 'S' and text == '' then
+    redis.call('DEL', key)
+  elseif what == 'S' and amount == '0' then
+    redis.call('SET', key, text, 'KEEPTTL')
   elseif what == 'S' then
     redis.call('SET', key, text, 'PX', amount)
   elseif what == 'L' then
@@ -82,10 +85,6 @@ while at <= #plan do
     end
     told = told or {}
     told[#told + 1] = type(text) == 'string' and text or ''
-  elseif what == 'K' then
-    redis.call('SET', key, text, 'KEEPTTL')
-  elseif what == 'd' then
-    redis.call('DEL', key)
   elseif what == 'n' then
     if redis.call('LLEN', key) ~= tonumber(amount) then
       return redis.error_reply('SIDECALL messages of the conversation are missing')

@@ -134,16 +134,16 @@ func TestWhatAStepDoes(t *testing.T) {
 	}
 	lives("{x}a", time.Hour)
 	lives("{x}list", time.Hour)
-	if err := do(keys, other('K', 0, 0, "2")); err != nil || s.srv.Do("get", "{x}a") != "2" {
+	if err := do(keys, other('S', 0, 0, "2")); err != nil || s.srv.Do("get", "{x}a") != "2" {
 		t.Errorf("%v, %v", s.srv.Do("get", "{x}a"), err)
 	}
 	lives("{x}a", time.Hour)
 	for _, n := range []int64{0, 1, 3} {
-		if err := do(keys, other('n', 1, n, ""), other('R', 1, 0, "m3"), other('d', 0, 0, "")); err == nil || !strings.HasPrefix(err.Error(), "SIDECALL ") {
+		if err := do(keys, other('n', 1, n, ""), other('R', 1, 0, "m3"), other('S', 0, 0, "")); err == nil || !strings.HasPrefix(err.Error(), "SIDECALL ") {
 			t.Errorf("a list of two that is to have %d: %v", n, err)
 		}
 	}
-	if err := do(keys, other('n', 1, 2, ""), other('R', 1, 0, "m3"), other('d', 0, 0, "")); err != nil {
+	if err := do(keys, other('n', 1, 2, ""), other('R', 1, 0, "m3"), other('S', 0, 0, "")); err != nil {
 		t.Error(err)
 	}
 	if got := fmt.Sprint(s.srv.Do("lrange", "{x}list", 0, -1), s.srv.Do("exists", "{x}a")); got != "[m1 m2 m3] 0" {

@@ -139,7 +139,7 @@ func (w *worker) open() (dedupe.Store, error) {
 		options.Dialer = w.cutter.dial
 		go w.cutter.run() // ends with the process
 	}
-	return redisstore.New(options)
+	return redisstore.New(options), nil
 }
 
 func (w *worker) carryOut(o Order) {

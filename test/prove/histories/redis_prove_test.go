@@ -29,10 +29,7 @@ func TestRedis(t *testing.T) {
 		processes[i], _ = start(t, job{Redis: addr, Cut: i == 1}, heard)
 	}
 	shares := [][]int{{0, 1}, {2, 3}, {4}}
-	last, err := redisstore.New(redisstore.Options{Addrs: []string{addr}, Timeout: unheardOf})
-	if err != nil {
-		t.Fatal(err)
-	}
+	last := redisstore.New(redisstore.Options{Addrs: []string{addr}, Timeout: unheardOf})
 	defer closing(t, last)
 
 	finished := make(chan struct{})

@@ -49,7 +49,7 @@ func effects() []Mutant {
 		one("step.go: a call that is restored holds nothing", stepFile, "Taken(s.holders(name), s.key)", "s.holders(name)", memoryEffects),
 		one("embedded: nobody holds an effect", embeddedRows, "expires, []byte(body))", "expires, []byte(body[:0]))", embeddedEffects),
 		one("embedded: of an earlier call there is no result", layout, "s.Result = result", "s.Result = nil", embeddedEffects),
-		one("redisstore: who is free of an effect frees all of it", redisRows, "r.write('K', at, 0, r.kept(body))", "r.write('d', at, 0, nil)", redisEffects),
+		one("redisstore: who is free of an effect frees all of it", redisRows, "	r.write('S', at, keep.Milliseconds(), r.kept(body))\n", "	if keep == 0 {\n		body = \"\"\n	}\n	r.write('S', at, keep.Milliseconds(), r.kept(body))\n", redisEffects),
 		one("ticket.go: an effect under way is not waited for", "dedupe/request.go", "return v == InFlight || v == EffectInFlight", "return v == InFlight", effectWaits),
 		one("claim.go: a forgotten claim does not hold its effect again", claim, "Origin{*record, req.EffectKey, req.Terms}", "Origin{Record: *record, Terms: req.Terms}", forgottenEffect),
 		short(one("call: a definite error keeps its effect", callEffect, "if end.state == dedupe.Done || c.effect() == tool.Keyed", "if false && end.state == dedupe.Done || c.effect() == tool.Keyed", failedEffect)),

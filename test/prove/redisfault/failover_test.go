@@ -227,10 +227,7 @@ func kept(store *redisstore.Store, a acknowledged) (claim, settlement bool, err 
 
 func openStore(t *testing.T, options redisstore.Options) *redisstore.Store {
 	t.Helper()
-	store, err := redisstore.New(options)
-	if err != nil {
-		t.Fatal(err)
-	}
+	store := redisstore.New(options)
 	t.Cleanup(func() {
 		if err := store.Close(); err != nil {
 			t.Error(err)

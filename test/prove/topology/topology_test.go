@@ -63,10 +63,7 @@ func openStores(t *testing.T, options redisstore.Options) []dedupe.Store {
 	t.Helper()
 	stores := make([]dedupe.Store, 2)
 	for i := range stores {
-		store, err := redisstore.New(options)
-		if err != nil {
-			t.Fatal(err)
-		}
+		store := redisstore.New(options)
 		t.Cleanup(func() {
 			if err := store.Close(); err != nil {
 				t.Error(err)
