@@ -17,6 +17,8 @@ import (
 )
 
 const (
+	// maxServers bounds the servers of which something is known: those of a Cluster come and go.
+	maxServers = 256
 	// mostAlone is how often a command is sent by its own caller: as often as it takes to
 	// learn the time of a server, its rows, and that it does not know the script.
 	mostAlone = 4
@@ -62,11 +64,15 @@ func (p *pipeline) stop() {
 	p.under.Wait()
 }
 
-// lane returns the way to the server at an address.
+// lane returns the way to the server at an address. When there are too many, all of them are
+// forgotten, and learnt again.
 func (p *pipeline) lane(addr string) *lane {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.lanes[addr] == nil {
+		if len(p.lanes) >= maxServers {
+			clear(p.lanes)
+		}
 		p.lanes[addr] = &lane{options: p.options}
 	}
 	return p.lanes[addr]

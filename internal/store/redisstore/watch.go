@@ -56,7 +56,10 @@ func (s *Store) listen() {
 	said := subscription.ChannelWithSubscriptions(redis.WithChannelHealthCheckInterval(time.Second))
 	for {
 		select {
-		case message := <-said:
+		case message, open := <-said:
+			if !open { // so is the store
+				return
+			}
 			s.watches.tell(message)
 		case <-s.ctx.Done():
 			_ = subscription.Close() // nobody listens any more
