@@ -81,21 +81,6 @@ func NoneFit() *tool.Failure {
 	}
 }
 
-// NeverConnected reports whether err by itself says that no connection was
-// made. It proves that nothing was sent only where the operation that returned
-// err makes a single connection. TLS alerts are not among them: with TLS 1.3
-// one may arrive after the request was written.
-func NeverConnected(err error) bool {
-	var (
-		dns    *net.DNSError
-		op     *net.OpError
-		addr   *AddressError
-		verify *tls.CertificateVerificationError
-	)
-	return errors.As(err, &dns) || errors.As(err, &addr) || errors.As(err, &verify) ||
-		errors.As(err, &op) && op.Op == "dial" || saysAny(err, handshake)
-}
-
 // Unprocessed reports whether err is the word of an HTTP/2 peer that it did not
 // process the request, whatever was written of it (RFC 9113 section 8.7).
 func Unprocessed(err error) bool {

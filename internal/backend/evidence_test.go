@@ -116,25 +116,6 @@ func TestAContextThatEndedExplainsTheFailure(t *testing.T) {
 	}
 }
 
-func TestErrorsOfConnecting(t *testing.T) {
-	for _, err := range []error{
-		dial(syscall.ECONNREFUSED), dial(&net.DNSError{}), &tls.CertificateVerificationError{}, &backend.AddressError{},
-		errors.New("net/http: TLS handshake timeout"),
-	} {
-		if !backend.NeverConnected(err) {
-			t.Errorf("%v: want never connected", err)
-		}
-	}
-	for _, err := range []error{
-		io.EOF, syscall.ECONNRESET, &net.OpError{Op: "read", Err: syscall.ECONNRESET}, tls.AlertError(42), context.DeadlineExceeded,
-		&net.OpError{Op: "remote error", Err: tls.AlertError(42)},
-	} {
-		if backend.NeverConnected(err) {
-			t.Errorf("%v: proves nothing about connecting", err)
-		}
-	}
-}
-
 func TestAddresses(t *testing.T) {
 	const open, private, never = 0, 1, 2
 	for text, want := range map[string]int{

@@ -86,18 +86,7 @@ func cutName(name string) string {
 	return name[:end]
 }
 
-// Decode reads an entry. The error wraps ErrVersion or ErrCorrupt.
-func Decode(raw []byte) (Entry, error) {
-	var e Entry
-	name, err := e.decode(raw)
-	if err != nil {
-		return Entry{}, err
-	}
-	e.Tool = string(name)
-	return e, nil
-}
-
-// decode reads all but the name, which it returns.
+// decode reads all but the name, which it returns. The error wraps ErrVersion or ErrCorrupt.
 func (e *Entry) decode(raw []byte) (name []byte, err error) {
 	switch {
 	case len(raw) == 0:
