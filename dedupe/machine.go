@@ -32,11 +32,13 @@ func ask[T any](ctx context.Context, m Machine, s Step, answer *T, invalid error
 
 // Admit implements Store.
 func (m Machine) Admit(ctx context.Context, req Request) (Admission, error) {
-	s := &admitting{step: m.step(req.Key, Begins, len(req.Details)), req: req}
+	s := &admitting{step: m.step(req.Key, Begins, len(req.Details)+len(req.Terms)*(len(Term{})+keyBytes(&req.Key))), req: req}
 	if req.Hold != nil {
 		s.bytes += len(req.Hold.Result)
 	}
-	s.wide = req.EffectKey.WholeTenant
+	if s.wide = req.EffectKey.WholeTenant; !req.EffectKey.none() {
+		s.bytes += MaxHolders * (StoredBytes + keyBytes(&req.Key))
+	}
 	return ask(ctx, m, s, &s.admission, s.req.Validate())
 }
 

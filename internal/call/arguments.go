@@ -48,7 +48,8 @@ func (r resolved) validate(ctx context.Context, refs *references) (c checked, re
 		c.fingerprint = refs.fingerprint(r.route.Tool.Name, c.values)
 	}
 	r.now.Print, r.now.Checked = c.fingerprint, true
-	return c, c.identify()
+	refused = c.identify()
+	return c, refused
 }
 
 // read reads the arguments of a call and says what is wrong with them. It fails when the
@@ -79,9 +80,8 @@ func (a *arguments) read(ctx context.Context, r resolved, refs *references) ([]t
 
 // known says that a call has these arguments.
 func (a *arguments) known(c *call) {
-	c.now.Args, c.now.Written = a.values, a.values
-	if a.refs != nil {
-		c.now.Written = a.refs.sent
+	if c.now.Args = a.values; !c.now.Refers { // else it is known what the model has written
+		c.now.Written = a.values
 	}
 }
 

@@ -14,8 +14,7 @@ import (
 // claim asks for the right to run the call: the one store round trip before the
 // effect. Without an answer it may run, unless a rule says no to what was heard. A
 // duplicate gets the first one's result, here or after waiting.
-func (e *Executor) claim(ctx context.Context, ready checked) (*admitted, rules.Heard, *answer) {
-	made := &admitted{checked: ready}
+func (e *Executor) claim(ctx context.Context, made *admitted) (rules.Heard, *answer) {
 	c := &made.checked
 	ask := c.held.ask(nil)
 	req := dedupe.Request{
@@ -37,14 +36,15 @@ func (e *Executor) claim(ctx context.Context, ready checked) (*admitted, rules.H
 			admission, claim, err = c.stay.ticket.Wait(ctx)
 		}
 		if err != nil {
-			return made, rules.Heard{}, e.withoutStore(ctx, c, err)
+			return rules.Heard{}, e.withoutStore(ctx, c, err)
 		}
 		heard := rules.Heard{Tally: admission.Tally, Logs: admission.Logs, Approved: admission.Record.Approved()}
 		if claim != nil {
-			made.claim, made.before, made.approval = claim, claim.Epoch()-1, approvalOf(admission.Record)
+			made.claim, made.before = claim, claim.Epoch()-1
+			made.approval = approvalOf(admission.Record)
 			made.update()
 			c.held.until = claim.Now().Add(c.route.Tool.Policy.ApprovalTTL)
-			return made, heard, nil
+			return heard, nil
 		}
 		if admission.Verdict == dedupe.MayRun {
 			made.before, made.approval = admission.Record.Epoch, approvalOf(admission.Record)
@@ -52,7 +52,7 @@ func (e *Executor) claim(ctx context.Context, ready checked) (*admitted, rules.H
 			if req.Hold = c.heldAfter(heard); req.Hold != nil {
 				continue
 			}
-			return made, heard, nil
+			return heard, nil
 		}
 		r := recorded{c.resolved, admission}
 		if r.readOtherwise(req) {
@@ -69,9 +69,9 @@ func (e *Executor) claim(ctx context.Context, ready checked) (*admitted, rules.H
 		}
 		heard.Exceeded = admission.Ceiling
 		if refused := c.held.hear(nil, heard); refused != nil {
-			return nil, heard, refused
+			return heard, refused
 		}
-		return nil, heard, lookup{e, c.call, nil}.told(ctx, r, tooEarly)
+		return heard, lookup{e, c.call, nil}.told(ctx, r, tooEarly)
 	}
 }
 

@@ -60,7 +60,8 @@ func (e *Executor) execute(ctx context.Context, c *call) (res *response) {
 	}
 	ctx, cancel := ready.deadline().bound(ctx)
 	defer cancel()
-	made, heard, answer := e.claim(ctx, ready) // store round trip 1
+	made = &admitted{checked: ready}
+	heard, answer := e.claim(ctx, made) // store round trip 1
 	if answer == nil && c.HoldOnly {
 		answer = made.mayRun()
 	}
@@ -146,8 +147,8 @@ func (e *Executor) afterBug(ctx context.Context, c *call, made *admitted, p any)
 	c.log.cause, c.log.stack = fmt.Errorf("%s: panic: %v", id, p), string(debug.Stack())
 	c.held.rules = nil // which may have the bug
 	end := c.notRun(explain.Interrupted(id), &tool.Failure{})
-	if made != nil {
-		end = made.afterBug(end)
+	if c.of.Route != nil {
+		end = resolved{c, c.of.Route}.afterBug(end)
 	}
 	defer func() {
 		if p := recover(); p != nil { // the bug is in the settlement

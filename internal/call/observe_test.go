@@ -44,6 +44,17 @@ func observing(t *testing.T, routes ...*catalog.Route) (s *calltest.Sidecar, cal
 	}
 }
 
+// A bug behind the effect of a call that is observed does not make it one that was not run.
+func TestABugBehindAnObservedCall(t *testing.T) {
+	s, _ := observing(t, calltest.NewRoute(t, "refund", tool.NonIdempotent, &calltest.Backend{}))
+	s.With(func(p *call.Parts) {
+		p.Hold = func() func() { panic("a bug") }
+	})
+	if res := s.Call(calltest.Request("toolu_1", "refund")); res.GetError().GetCode() != string(tool.CodeOutcomeUnknown) {
+		t.Errorf("it was sent, and is told as %v", res.GetError())
+	}
+}
+
 // A call of a profile that observes is made as it was sent, each time, whatever its id, its arguments,
 // its rules and its breaker say; no store is asked. What would have been said is written down.
 func TestACallThatIsOnlyObserved(t *testing.T) {

@@ -170,8 +170,8 @@ func (c resolved) verifiers() []string {
 
 // afterBug ends a call that a bug in the pipeline interrupted: as one that was not run, unless it may
 // have been.
-func (c *admitted) afterBug(notRun ending) ending {
-	if c.tried.sent > 0 && !c.effect().Repeatable() {
+func (c resolved) afterBug(notRun ending) ending {
+	if c.now.Sent > 0 && !c.effect().Repeatable() {
 		return c.unknown(&tool.Failure{Code: tool.CodeInternal, Evidence: tool.Ambiguous})
 	}
 	return notRun

@@ -171,13 +171,17 @@ func (d *database) transactReclaiming(ops []*operation) (err error) {
 		most += leastDead * int64(op.bytes)
 	}
 	end := min(d.file.end, d.file.tail+most) // having gone through all of that, it gives up
-	for {
+	for again := 1; ; again *= 2 {           // to apply a large group costs more than to go through the log
 		err := d.transact(ops)
 		if !errors.Is(err, dedupe.ErrFull) || d.file.tail >= end {
 			return err
 		}
-		if progress, why := d.reclaim(); !progress {
-			return cmp.Or(why, err)
+		for i := 0; i < again && d.file.tail < end; i++ {
+			if progress, why := d.reclaim(); why != nil || !progress && i == 0 {
+				return cmp.Or(why, err)
+			} else if !progress {
+				break
+			}
 		}
 	}
 }

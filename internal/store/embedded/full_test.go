@@ -194,6 +194,40 @@ func TestALargeRecordIsMovedInAFullFile(t *testing.T) {
 	})
 }
 
+// What needs much room, of which there is some here and some there, is applied a few times and not
+// after each piece of the log that was gone through.
+func TestALargeOperationInAFullFileIsAppliedAFewTimes(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := open(t, filepath.Join(t.TempDir(), "store.db"), Options{MaxBytes: 96 << 20})
+		for i, full := 0, false; !full; i++ {
+			keep := 24 * time.Hour
+			if i%2 == 0 {
+				keep = time.Minute
+			}
+			id := fmt.Sprint(i)
+			end := settlement(id, strings.Repeat("x", 256<<10))
+			end.Retention = keep
+			_, err := s.Admit(t.Context(), brief(id, keep))
+			if err == nil {
+				_, err = s.Settle(t.Context(), end)
+			}
+			if full = errors.Is(err, dedupe.ErrFull); err != nil && !full {
+				t.Fatal(err)
+			}
+		}
+		time.Sleep(2 * time.Minute)
+		applied := 0
+		err := s.do(t.Context(), newOperation(dedupe.Keeps, 16<<20, func(x *txn) error {
+			applied++
+			return x.Keep("acme", &dedupe.Output{Ref: "out_1", Data: make([]byte, 16<<20), TTL: time.Hour})
+		}))
+		if err != nil || applied > 12 {
+			t.Errorf("applied %d times: %v", applied, err)
+		}
+	})
+}
+
 // A store that is full of calls that are at work opens, and nobody makes them twice.
 func TestAFullStoreOfOpenCallsOpens(t *testing.T) {
 	t.Parallel()

@@ -139,6 +139,23 @@ func (x *index) until(message []byte) (expires int64) {
 	return expires
 }
 
+// whole reports what is missing when all of the log has been read. What has expired leaves
+// the log a piece at a time: of that there may be a head, or messages, alone.
+func (x *index) whole(now int64) error {
+	for _, name := range slices.Concat(x.talks.chunks...) {
+		of := x.digest(conversationRow, []byte(name))
+		for number := range x.messages[of] {
+			if x.rows[of].expires <= now {
+				break
+			}
+			if _, there := x.rows[x.digest(messageRow, messageKey([]byte(name), number))]; !there {
+				return corrupt("a message of a conversation is missing")
+			}
+		}
+	}
+	return nil
+}
+
 // found is a row of the index.
 type found struct {
 	of digest

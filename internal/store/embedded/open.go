@@ -88,7 +88,11 @@ func (d *database) load() error {
 	}); err != nil {
 		return err
 	}
-	d.index.pass(dedupe.Millis(d.clock.now()), d.options.MaxOutputBytes)
+	now := dedupe.Millis(d.clock.now())
+	d.index.pass(now, d.options.MaxOutputBytes)
+	if err := d.index.whole(now); err != nil {
+		return err
+	}
 	// What a process has written that was killed may not be on the disk. It is before anybody
 	// is told of it, and before a head says so.
 	return f.sync()

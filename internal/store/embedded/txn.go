@@ -34,6 +34,7 @@ func (d *database) begin() *txn {
 		*t = txn{database: d, rows: map[digest]row{}}
 	}
 	clear(t.rows)
+	clear(t.changes) // they hold what was read
 	t.frames, t.changes = t.frames[:0], t.changes[:0]
 	t.now, t.tail, t.largest = d.clock.now(), d.file.tail, d.file.largest
 	return t

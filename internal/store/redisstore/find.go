@@ -63,25 +63,32 @@ const (
 // entries are those after one in order, one more than the page has if there are more. A shard is
 // asked again if it may have others between them: then for all of them.
 func (f *finding) entries(ctx context.Context, after entry) (found []entry, err error) {
-	want, bound := f.search.Most+1, lastEntry
 	var parts [shards]part
 	for i := range parts {
 		if f.search.Conversation != "" && shard(i) != shardOf(f.search.Tenant, f.search.Conversation) {
 			parts[i].known = lastEntry
 		}
 	}
-	missing := func(p part) bool { return p.known < bound }
-	for most := fewEntries + 4*want/shards; slices.ContainsFunc(parts[:], missing); most = want {
-		err := each(ctx, shards, shardsAtOnce, func(ctx context.Context, i int) error {
+	return first(f.search.Most+1, parts[:], func(missing func(part) bool, most int) error {
+		return each(ctx, shards, shardsAtOnce, func(ctx context.Context, i int) error {
 			if missing(parts[i]) {
 				return f.ask(ctx, shard(i), after, most, &parts[i])
 			}
 			return nil
 		})
-		if err != nil {
+	})
+}
+
+// first are the first entries of parts, so many at the most. ask asks anew for those parts of which
+// some may be missing, which may have changed since they were asked.
+func first(want int, parts []part, ask func(missing func(part) bool, most int) error) (found []entry, err error) {
+	bound := lastEntry
+	missing := func(p part) bool { return p.known < bound }
+	for most := fewEntries + 4*want/len(parts); slices.ContainsFunc(parts, missing); most = want {
+		if err := ask(missing, most); err != nil {
 			return nil, err
 		}
-		found = found[:0]
+		found, bound = found[:0], lastEntry
 		for i := range parts {
 			found = append(found, parts[i].entries...)
 		}

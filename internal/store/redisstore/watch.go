@@ -1,6 +1,9 @@
 package redisstore
 
 import (
+	"context"
+	"errors"
+	"net"
 	"sync"
 	"time"
 
@@ -9,13 +12,22 @@ import (
 	"github.com/sidecall/sidecall/internal/tool"
 )
 
+const (
+	// subscriptionCheck is how long a subscription may be silent before it is
+	// asked whether it is alive, and then until it has answered.
+	subscriptionCheck = time.Second
+	// resubscribe is the pause before a lost subscription is made again.
+	resubscribe = 100 * time.Millisecond
+)
+
 // settledChannel is where the settling of a call that others wait for is
 // published, as the key of its record.
 func settledChannel(prefix string) string { return prefix + "settled" }
 
 // watches tells those who wait here of calls that others have settled. All share one
-// subscription, made for the first, which the client library makes anew when it is lost. What is
-// published meanwhile is lost too: when it is back, everybody who waits is told to look.
+// subscription, made for the first. What is published while it is down is lost: when it is
+// back, everybody who waits is told to look. The client library's own check only sends a PING:
+// it notices connections that fail, and not one on which nothing comes any more.
 type watches struct {
 	wanted chan struct{} // gets a value when somebody waits
 
@@ -45,26 +57,37 @@ func nudge(hint chan struct{}) {
 	}
 }
 
-// listen keeps one subscription, from when somebody waits until the store is closed.
+// listen keeps one subscription until the store is closed.
 func (s *Store) listen() {
-	select {
-	case <-s.watches.wanted:
-	case <-s.ctx.Done():
-		return
-	}
-	subscription := s.client.Subscribe(s.ctx, settledChannel(s.options.KeyPrefix))
-	said := subscription.ChannelWithSubscriptions(redis.WithChannelHealthCheckInterval(time.Second))
-	for {
+	for next := s.watches.wanted; ; {
 		select {
-		case message, open := <-said:
-			if !open { // so is the store
-				return
-			}
-			s.watches.tell(message)
+		case <-next:
 		case <-s.ctx.Done():
-			_ = subscription.Close() // nobody listens any more
 			return
 		}
+		s.watches.hear(s.ctx, s.client.Subscribe(s.ctx, settledChannel(s.options.KeyPrefix)))
+		next = make(chan struct{}, 1)
+		time.AfterFunc(resubscribe, func() { nudge(next) })
+	}
+}
+
+// hear takes what one subscription has to say, until it is lost or ctx ends.
+func (w *watches) hear(ctx context.Context, subscription *redis.PubSub) {
+	shut := func() { _ = subscription.Close() } // it is lost anyway; twice does no harm
+	defer shut()
+	defer context.AfterFunc(ctx, shut)() // its Receive heeds no context, but its being closed
+	for asked := false; ; {
+		said, err := subscription.ReceiveTimeout(ctx, subscriptionCheck)
+		if err == nil {
+			asked = false
+			w.tell(said)
+			continue
+		}
+		silent, ok := errors.AsType[net.Error](err)
+		if !ok || !silent.Timeout() || asked || subscription.Ping(ctx) != nil {
+			return
+		}
+		asked = true
 	}
 }
 

@@ -150,6 +150,9 @@ func (s *Store) ask(ctx context.Context, q Question) (Answer, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, s.patience, errMute)
 	defer cancel()
 	for {
+		if ctx.Err() != nil { // a guest would send it all the same
+			return Answer{}, context.Cause(ctx)
+		}
 		at, err := s.find(ctx)
 		if err != nil {
 			return Answer{}, err

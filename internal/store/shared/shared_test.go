@@ -99,6 +99,24 @@ func admit(t *testing.T, s *shared.Store, req dedupe.Request) dedupe.Admission {
 	return a
 }
 
+// Who has given up asks nobody, also where another process would do it.
+func TestWhoHasGivenUpClaimsNothing(t *testing.T) {
+	t.Parallel()
+	path := file(t)
+	open(t, path)
+	guest := open(t, path)
+	ctx, cancel := context.WithCancel(context.Background())
+	cancel()
+	for range 20 {
+		if _, err := guest.Admit(ctx, request("x", tool.NonIdempotent)); !errors.Is(err, context.Canceled) {
+			t.Fatal(err)
+		}
+	}
+	if record, err := guest.Lookup(context.Background(), request("x", 0).Key); err != nil || record.State != dedupe.Absent {
+		t.Errorf("%v, %v", record.State, err)
+	}
+}
+
 // hold has another process be the holder.
 func hold(t *testing.T, path string) (kill func()) {
 	t.Helper()
