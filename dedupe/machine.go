@@ -12,22 +12,18 @@ type Machine struct{ Engine }
 
 // step returns the one of a call, which writes its record and some bytes more.
 func (Machine) step(key tool.CallID, room Room, bytes int) step {
-	return step{key: key, room: room, bytes: usualBytes + keyBytes(&key) + bytes}
+	return step{key: key, room: room, bytes: StoredBytes + keyBytes(&key) + bytes}
 }
 
-// usualBytes is roughly how much a step writes beside what its request brings.
-const usualBytes = 1 << 10
+// receiptBytes is roughly how much a receipt writes.
+const receiptBytes = 1 << 10
 
-// ask has an engine do a step, unless its request is invalid, and returns the answer, which may
-// still be decided where there is an error.
-func ask[T any](ctx context.Context, m Machine, s Step, answer *T, invalid error) (T, error) {
-	if invalid == nil {
-		invalid = m.Do(ctx, s)
-	}
+// do has an engine do a step, unless its request is invalid.
+func (m Machine) do(ctx context.Context, s Step, invalid error) error {
 	if invalid != nil {
-		return *new(T), invalid
+		return invalid
 	}
-	return *answer, nil
+	return m.Do(ctx, s)
 }
 
 // Admit implements Store.
@@ -39,18 +35,27 @@ func (m Machine) Admit(ctx context.Context, req Request) (Admission, error) {
 	if s.wide = req.EffectKey.WholeTenant; !req.EffectKey.none() {
 		s.bytes += MaxHolders * (StoredBytes + keyBytes(&req.Key))
 	}
-	return ask(ctx, m, s, &s.admission, s.req.Validate())
+	if err := m.do(ctx, s, s.req.Validate()); err != nil {
+		return Admission{}, err
+	}
+	return s.admission, nil
 }
 
 // Settle implements Store.
 func (m Machine) Settle(ctx context.Context, settlement Settlement) (SettleVerdict, error) {
 	s := m.settling(settlement)
-	return ask(ctx, m, s, &s.verdict, s.settlement.Validate())
+	if err := m.do(ctx, s, s.settlement.Validate()); err != nil {
+		return 0, err
+	}
+	return s.verdict, nil
 }
 
 func (m Machine) settling(end Settlement) *settling {
 	s := &settling{settlement: end, step: m.step(end.Key, Frees, len(end.Result)+appendBytes(end.Appends))}
 	s.wide = end.Frees.WholeTenant || end.Claim != nil && end.Claim.EffectKey.WholeTenant
+	if end.Receipt {
+		s.bytes += receiptBytes
+	}
 	if end.Output != nil {
 		s.room, s.bytes = Keeps, s.bytes+len(end.Output.Data)
 	}
@@ -61,8 +66,10 @@ func (m Machine) settling(end Settlement) *settling {
 func (m Machine) Renew(ctx context.Context, renewal Renewal) (record Record, restored bool, err error) {
 	s := m.settling(Settlement{Key: renewal.Key, Claim: &renewal.Claim, Retention: renewal.Retention})
 	s.renewal = &renewal
-	done, err := ask(ctx, m, s, &s.ending, renewal.Validate())
-	return done.next, done.verdict == SettledAnew, err
+	if err := m.do(ctx, s, renewal.Validate()); err != nil {
+		return Record{}, false, err
+	}
+	return s.next, s.verdict == SettledAnew, nil
 }
 
 // Lookup implements Store.
@@ -74,17 +81,26 @@ func (m Machine) Lookup(ctx context.Context, key tool.CallID) (Record, error) {
 // See returns the record of a call, for who changes it if it is still that one.
 func (m Machine) See(ctx context.Context, key tool.CallID) (Known, error) {
 	s := &noting{step: m.step(key, Begins, 0)}
-	return ask(ctx, m, s, &s.known, nil)
+	if err := m.Do(ctx, s); err != nil {
+		return Known{}, err
+	}
+	return s.known, nil
 }
 
 // Note implements Store.
 func (m Machine) Note(ctx context.Context, n Note) (Known, error) {
 	s := &noting{step: m.step(n.Key, Begins, appendBytes(n.Appends)), note: n}
-	return ask(ctx, m, s, &s.known, s.note.Validate())
+	if err := m.do(ctx, s, s.note.Validate()); err != nil {
+		return Known{}, err
+	}
+	return s.known, nil
 }
 
 // Receipts implements Store.
 func (m Machine) Receipts(ctx context.Context, tenant, conversation string, from int64) (Chain, error) {
 	s := &chaining{step: m.step(tool.CallID{Tenant: tenant, Conversation: conversation, ID: "."}, Begins, 0), from: from}
-	return ask(ctx, m, s, &s.chain, nil)
+	if err := m.Do(ctx, s); err != nil {
+		return Chain{}, err
+	}
+	return s.chain, nil
 }
