@@ -19,7 +19,8 @@ async def named(ctx: Any, call: Any, name: str, arguments: dict[str, Any]) -> An
 
 async def run(to: list[str]) -> dict[str, Any]:
     server = to[0] if to[0].startswith("http") else StdioTransport(to[0], to[1:])
-    toolset: MCPToolset[None] = MCPToolset(server, process_tool_call=named)
+    # Its five seconds for a server to start are a clock of its own, which a busy machine's wrapper and server may pass.
+    toolset: MCPToolset[None] = MCPToolset(server, process_tool_call=named, init_timeout=60)
     with played() as provider:
         async with AsyncOpenAI(base_url=provider.url + "/v1", api_key="none", max_retries=0) as client:
             model = OpenAIChatModel("gpt-4o", provider=OpenAIProvider(openai_client=client))
