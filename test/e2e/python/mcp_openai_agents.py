@@ -15,7 +15,7 @@ def named(context: MCPToolMetaContext) -> dict[str, Any]:
 
 async def run(to: list[str]) -> dict[str, Any]:
     server: MCPServerStdio | MCPServerStreamableHttp = (
-        MCPServerStreamableHttp({"url": to[0]}, tool_meta_resolver=named)
+        MCPServerStreamableHttp({"url": to[0], "timeout": 60}, tool_meta_resolver=named, client_session_timeout_seconds=60)
         if to[0].startswith("http")
         else MCPServerStdio({"command": to[0], "args": to[1:]}, tool_meta_resolver=named, client_session_timeout_seconds=60)
     )
