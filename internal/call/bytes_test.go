@@ -52,6 +52,46 @@ func TestACallForWhichThereIsNoMemoryIsNotSent(t *testing.T) {
 	}
 }
 
+// What a request has takes room until the last of its calls has ended, however the others end.
+func TestARefusedCallGivesBackItsOwnShare(t *testing.T) {
+	begun, let := make(chan struct{}), make(chan struct{})
+	b := &calltest.Backend{Do: func(context.Context, backend.Invocation) (tool.Reply, *tool.Failure) {
+		close(begun)
+		<-let
+		return tool.Reply{Text: []byte("ok")}, nil
+	}}
+	s := calltest.New(t, calltest.NewRoute(t, "reads", tool.ReadOnly, b))
+	s.With(func(p *call.Parts) { p.Bytes = limit.NewBytes(800) })
+	var load limit.Load
+	load.Of(s.Bytes)
+	if !load.Take(300) {
+		t.Fatal("there is no room")
+	}
+	of := func(id, toolName string) call.Request {
+		req := call.NewRequest("", calltest.Request(id, toolName))
+		req.Load = &load
+		return req
+	}
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		s.Execute(context.Background(), of("long", "reads"))
+	}()
+	<-begun
+	for _, id := range []string{"a", "b"} {
+		s.Execute(context.Background(), of(id, "nobody"))
+	}
+	load.Release() // as who has read the request does
+	if held := s.Bytes.Held(); held != 300 {
+		t.Errorf("while a call of it is made, %d bytes are held", held)
+	}
+	close(let)
+	<-done
+	if held := s.Bytes.Held(); held != 0 {
+		t.Errorf("%d bytes are held by nobody", held)
+	}
+}
+
 // An attempt that failed holds nothing any more when the next one is made.
 func TestEachAttemptHoldsItsOwnReply(t *testing.T) {
 	b := &calltest.Backend{}

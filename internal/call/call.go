@@ -181,11 +181,12 @@ type ending struct {
 	harmless bool
 }
 
-// leave gives back whatever the call still holds: its place in line, its seats,
+// leave gives back whatever the call still holds, once: its place in line, its seats,
 // its room.
 func (c *call) leave() {
 	c.stay.leave()
 	c.Load.Release()
+	c.Load = nil
 }
 
 // notStarted says why a call ended before it was sent.

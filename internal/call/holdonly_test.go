@@ -215,6 +215,11 @@ func TestItIsAskedOfWhatIsUnknown(t *testing.T) {
 		if res := s.Call(onlyAsks(calltest.Request("toolu_1", "refund"))); calltest.Code(res) != tool.CodeOutcomeUnknown || up.looks.Load() != before {
 			t.Errorf("asked, %d looks more: %v", up.looks.Load()-before, res)
 		}
+		var leave func()
+		if s.Slots, leave = filled(); calltest.Code(s.Call(onlyAsks(calltest.Request("toolu_1", "refund")))) != tool.CodeOutcomeUnknown || up.looks.Load() != before {
+			t.Errorf("asked of a full sidecar, %d looks more", up.looks.Load()-before)
+		}
+		leave()
 		if s.Call(calltest.Request("toolu_1", "refund")); up.looks.Load() == before {
 			t.Error("sent, nobody looks")
 		}

@@ -30,7 +30,7 @@ func (e *Executor) unlessKnown(ctx context.Context, c *call, refusal refusal) *a
 	c.leave()
 	ctx, cancel := whileLooking(c).bound(ctx)
 	defer cancel()
-	for looked := false; ; looked = true {
+	for looked := c.HoldOnly; ; looked = true { // who only asks settles nothing
 		known, answer := l.lookUp(ctx, ask)
 		if answer != nil {
 			return answer

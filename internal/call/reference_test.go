@@ -391,6 +391,10 @@ func TestNoLookAsksWithAReference(t *testing.T) {
 		if res := r.call("1", "refund", args); calltest.Code(res) != tool.CodeOutcomeUnknown || asked.Load() != before {
 			t.Errorf("asked %d times more: %v", asked.Load()-before, res)
 		}
+		s.Slots, _ = filled() // it is refused before anybody reads what it refers to
+		if res := r.call("1", "refund", args); calltest.Code(res) != tool.CodeOutcomeUnknown || asked.Load() != before {
+			t.Errorf("without room, asked %d times more: %v", asked.Load()-before, res)
+		}
 	})
 }
 

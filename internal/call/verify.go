@@ -79,7 +79,7 @@ func (e *Executor) verify(ctx context.Context, c *admitted, end ending) ending {
 // waits for it in another's seat. tooEarly is for how much longer it proves
 // nothing that the effect is not there.
 func (e *Executor) lookAgain(ctx context.Context, c resolved, unknown dedupe.Admission) (settled bool, tooEarly time.Duration) {
-	if c.route.Verification == nil || c.now.Refers && !c.now.Borrowed && c.route.Verification.Program.ReadsArgs() || unknown.Journaled || ctx.Err() != nil || !c.stay.seats.wait(e.Waiting) {
+	if c.route.Verification == nil || c.route.Verification.Program.ReadsArgs() && !c.now.Checked || unknown.Journaled || ctx.Err() != nil || !c.stay.seats.wait(e.Waiting) {
 		return false, 0
 	}
 	record := unknown.Record
