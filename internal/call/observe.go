@@ -95,7 +95,7 @@ func (o observation) straight(ctx context.Context) ending {
 	c.update()
 	c.log.cause, c.log.stack = c.tried.cause, c.tried.stack
 	if failure != nil {
-		return failing{c, failure, retry.Report{Attempts: 1}, c.effect().Repeatable()}.end()
+		return failing{c, failure, retry.Report{Attempts: 1}, c.effect().Harmless()}.end() // sent again it has another key
 	}
 	end := c.succeed()
 	end.answer.Show.Limit, end.answer.Show.Untrusted, end.answer.Show.Remarks = math.MaxInt32, false, nil

@@ -104,19 +104,28 @@ func TestACallThatIsOnlyObserved(t *testing.T) {
 // which nobody repeats.
 func TestAnObservedCallThatFails(t *testing.T) {
 	for name, of := range map[string]struct {
+		effect  tool.Effect
 		failure tool.Failure
 		code    tool.Code
 		ended   string
 	}{
-		"not there": {calltest.NotFound, tool.CodeNotFound, observed.Failed},
-		"cut off":   {calltest.CutOff, tool.CodeOutcomeUnknown, observed.Lost},
-		"refused":   {calltest.Refused, tool.CodeDependencyUnavailable, observed.Refused},
+		"not there":                {tool.NonIdempotent, calltest.NotFound, tool.CodeNotFound, observed.Failed},
+		"cut off":                  {tool.NonIdempotent, calltest.CutOff, tool.CodeOutcomeUnknown, observed.Lost},
+		"refused":                  {tool.NonIdempotent, calltest.Refused, tool.CodeDependencyUnavailable, observed.Refused},
+		"cut off, under a new key": {tool.Keyed, calltest.CutOff, tool.CodeOutcomeUnknown, observed.Lost},
+		"refused, under a new key": {tool.Keyed, calltest.Refused, tool.CodeDependencyUnavailable, observed.Refused},
+		"cut off, idempotent":      {tool.Idempotent, calltest.CutOff, tool.CodeDependencyUnavailable, observed.Lost},
 	} {
 		t.Run(name, func(t *testing.T) {
 			b := calltest.Fails(calltest.Always, of.failure)
-			s, calls := observing(t, calltest.NewRoute(t, "refund", tool.NonIdempotent, b))
-			if res := s.Call(calltest.Request("toolu_1", "refund")); calltest.Code(res) != of.code || b.Calls.Load() != 1 {
+			s, calls := observing(t, calltest.NewRoute(t, "refund", of.effect, b))
+			res := s.Call(calltest.Request("toolu_1", "refund"))
+			if calltest.Code(res) != of.code || b.Calls.Load() != 1 {
 				t.Errorf("%d attempts, %v", b.Calls.Load(), res)
+			}
+			// Under its id it would be made once more.
+			if hint := res.GetError().GetHint(); strings.Contains(hint, "is safe") || of.ended == observed.Refused && strings.Contains(hint, "may have run") {
+				t.Errorf("the hint is %q", hint)
 			}
 			if found := calls(); len(found) != 1 || found[0].Ended != of.ended {
 				t.Errorf("%+v", found)
