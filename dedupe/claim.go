@@ -54,6 +54,9 @@ func (c *Claim) Held() bool {
 	return ahead(confirmed.Add(surely(c.dedupe.options.Lease)), time.Now()) && c.dedupe.fence.covers(confirmed)
 }
 
+// Record is the record of the call as it was when the claim was won.
+func (c *Claim) Record() Record { return c.origin.Record }
+
 // Epoch counts the claims of this call; 1 for the first.
 func (c *Claim) Epoch() int64 { return c.origin.Record.Epoch }
 

@@ -3,10 +3,8 @@ package app
 import (
 	"context"
 	"errors"
-	"strconv"
-	"time"
 
-	"github.com/sidecall/sidecall/dedupe"
+	"github.com/sidecall/sidecall/internal/call"
 	"github.com/sidecall/sidecall/internal/config"
 	"github.com/sidecall/sidecall/internal/notify"
 	"github.com/sidecall/sidecall/internal/telemetry"
@@ -50,13 +48,14 @@ func (p *parts) tellOpen(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		for _, call := range page.Calls {
-			event := notify.Event{
-				Kind: notify.Unknown, Call: call.Key, Claim: strconv.FormatInt(call.Record.Epoch, 10), Tool: call.Record.Tool,
-				Why: "it was of unknown outcome when this sidecar was started", At: time.Now(),
+		for _, open := range page.Calls {
+			event, needed := call.EventOf(open.Key, open.Record)
+			if !needed {
+				continue
 			}
-			if call.Record.State == dedupe.Held {
-				event.Kind, event.Why = notify.Held, "it was held when this sidecar was started"
+			event.Why = "it was of unknown outcome when this sidecar was started"
+			if event.Kind == notify.Held {
+				event.Why = "it was held when this sidecar was started"
 			}
 			p.notifier.Tell(event)
 		}

@@ -1,7 +1,6 @@
 package call
 
 import (
-	"strconv"
 	"time"
 
 	"google.golang.org/protobuf/proto"
@@ -10,7 +9,6 @@ import (
 	"github.com/sidecall/sidecall/dedupe"
 	"github.com/sidecall/sidecall/internal/call/explain"
 	"github.com/sidecall/sidecall/internal/call/result"
-	"github.com/sidecall/sidecall/internal/notify"
 	"github.com/sidecall/sidecall/internal/rules"
 	"github.com/sidecall/sidecall/internal/tool"
 	sidecallv1 "github.com/sidecall/sidecall/proto/sidecall/v1"
@@ -87,9 +85,6 @@ func holdOf(h explain.Hold) *sidecallv1.Hold {
 
 // held is what is told of a call that is held.
 func (r recorded) held() *answer {
-	if !r.Record.Approved() {
-		r.log.needs, r.log.claim = notify.Held, strconv.FormatInt(r.Record.Epoch, 10)
-	}
 	return r.asking(askedOf(r.Record))
 }
 

@@ -3,6 +3,7 @@ package call_test
 import (
 	"context"
 	"fmt"
+	"net/http"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -15,6 +16,7 @@ import (
 	"github.com/sidecall/sidecall/internal/call"
 	"github.com/sidecall/sidecall/internal/catalog"
 	"github.com/sidecall/sidecall/internal/interpret"
+	"github.com/sidecall/sidecall/internal/notify"
 	"github.com/sidecall/sidecall/internal/rules/loop/guard"
 	"github.com/sidecall/sidecall/internal/tool"
 	sidecallv1 "github.com/sidecall/sidecall/proto/sidecall/v1"
@@ -269,7 +271,9 @@ func TestAHoldExpires(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		upstream := calltest.Answers("ok")
 		s := calltest.New(t, calltest.NewRoute(t, "refund", tool.Keyed, upstream, asksFirst(t, "always")))
+		told := notified(t, s)
 		first := s.Call(refund("toolu_1")).GetHold()
+		s.Call(refund("toolu_1"))
 		owner := heldCalls(t, s)[0].GetExecution().GetOwner()
 		time.Sleep(time.Hour + time.Millisecond)
 		if left := heldCalls(t, s); len(left) != 0 {
@@ -295,7 +299,36 @@ func TestAHoldExpires(t *testing.T) {
 		if res := s.Call(refund("toolu_1")); res.GetIsError() || upstream.Calls.Load() != 1 {
 			t.Fatalf("allowed in time: %v", res)
 		}
+		if ids := told(); len(ids) != 3 { // each hold once
+			t.Errorf("a person was told of %q", ids)
+		}
 	})
+}
+
+// notified returns the ids of the events that a webhook has been told of calls.
+func notified(t *testing.T, s *calltest.Sidecar) (told func() []string) {
+	t.Helper()
+	var ids []string
+	n := notify.New(notify.Options{
+		URL: "http://hooks.test", Kinds: []notify.Kind{notify.Held, notify.Unknown},
+		Client: &http.Client{Transport: hook(func(r *http.Request) { ids = append(ids, r.Header.Get("Webhook-Id")) })},
+	})
+	ctx, stop := context.WithCancel(t.Context())
+	t.Cleanup(stop)
+	go n.Run(ctx)
+	s.With(func(p *call.Parts) { p.Notify = n })
+	return func() []string {
+		synctest.Wait()
+		return ids
+	}
+}
+
+// hook is a webhook that takes everything.
+type hook func(*http.Request)
+
+func (h hook) RoundTrip(r *http.Request) (*http.Response, error) {
+	h(r)
+	return &http.Response{StatusCode: http.StatusNoContent, Body: http.NoBody, Request: r}, nil
 }
 
 // What cannot be told of a condition is asked.

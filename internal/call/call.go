@@ -10,7 +10,6 @@ import (
 	"github.com/sidecall/sidecall/internal/call/result"
 	"github.com/sidecall/sidecall/internal/catalog"
 	"github.com/sidecall/sidecall/internal/interpret"
-	"github.com/sidecall/sidecall/internal/notify"
 	"github.com/sidecall/sidecall/internal/rules"
 	"github.com/sidecall/sidecall/internal/rules/loop"
 	"github.com/sidecall/sidecall/internal/telemetry"
@@ -77,10 +76,7 @@ type report struct {
 	notes []string       // what was changed in its arguments
 	cause error          // for the log only
 	stack string         // of a panic, for the log only
-	// needs says what of the call a person is needed for; empty for nothing. claim names the
-	// claim, or the hold, that it is about.
-	needs notify.Kind
-	claim string
+	ended dedupe.Record  // as it is left, for who tells of what a person is needed for
 }
 
 func newCall(snapshot *catalog.Snapshot, req Request) *call {

@@ -3,13 +3,11 @@ package call
 import (
 	"context"
 	"fmt"
-	"strconv"
 	"time"
 
 	"github.com/sidecall/sidecall/dedupe"
 	"github.com/sidecall/sidecall/internal/call/explain"
 	"github.com/sidecall/sidecall/internal/call/result"
-	"github.com/sidecall/sidecall/internal/notify"
 	"github.com/sidecall/sidecall/internal/schema"
 	"github.com/sidecall/sidecall/internal/tool"
 )
@@ -36,12 +34,14 @@ func (r recorded) answer() *answer {
 	case dedupe.Replay:
 		return r.unlessJournaled(r.replay())
 	case dedupe.OutcomeUnknown:
+		r.log.ended = r.Record
 		return r.unlessJournaled(r.sayWhatIsBlocked(r.unknownAgain()))
 	case dedupe.Mismatch:
 		return r.result().Refused(r.subject().Reused(r.Record), 0)
 	case dedupe.InFlight:
 		return r.result().Refused(explain.InProgress(r.Key.ID), explain.WhenInProgress)
 	case dedupe.AwaitsApproval:
+		r.log.ended = r.Record
 		return r.held()
 	case dedupe.DuplicateEffect:
 		return r.duplicate()
@@ -67,7 +67,6 @@ func (r recorded) replay() *answer {
 // unknownAgain answers a call that may or may not have happened, in the words in
 // which that was first found out when there are any.
 func (r recorded) unknownAgain() *answer {
-	r.log.needs, r.log.claim = notify.Unknown, strconv.FormatInt(r.Record.Epoch, 10)
 	if len(r.Record.Result) > 0 {
 		return r.replay()
 	}

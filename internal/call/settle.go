@@ -3,14 +3,12 @@ package call
 import (
 	"context"
 	"errors"
-	"strconv"
 	"time"
 
 	"google.golang.org/protobuf/proto"
 
 	"github.com/sidecall/sidecall/dedupe"
 	"github.com/sidecall/sidecall/internal/failpoint"
-	"github.com/sidecall/sidecall/internal/notify"
 	"github.com/sidecall/sidecall/internal/output"
 	"github.com/sidecall/sidecall/internal/rules"
 )
@@ -21,9 +19,6 @@ import (
 // it is known to be down: the result is safe then, and the caller waits.
 const SettleTimeout = 5 * time.Second
 
-// needed is what a person is needed for, by how a call ends.
-var needed = map[dedupe.State]notify.Kind{dedupe.Unknown: notify.Unknown, dedupe.Held: notify.Held}
-
 // settle writes what became of the call under its claim: the one store round
 // trip after the effect. The record holds the response as it is returned, so
 // that a replay equals the original.
@@ -32,9 +27,8 @@ func (e *Executor) settle(ctx context.Context, c *admitted, end ending) *respons
 		return e.respond(c.call, end.answer)
 	}
 	end.answer.Recorded, end.answer.Approval = true, c.approval
-	if needs, ok := needed[end.state]; ok {
-		c.log.needs, c.log.claim = needs, strconv.FormatInt(c.claim.Epoch(), 10)
-	}
+	c.log.ended = c.claim.Record()
+	c.log.ended.State, c.log.ended.Approval = end.state, nil
 	c.held.end(end.answer, end.state, e.Recorder.Panicked)
 	var leaves rules.Leaves
 	res, shaped := c.render(end.answer)
