@@ -14,8 +14,8 @@ func (r recorded) duplicate() *answer {
 	if err != nil {
 		res = &response{} // it is done, whatever it returned
 	}
-	if code := tool.Code(res.GetError().GetCode()); code != "" && code != tool.CodeInvalidOutput {
-		// It failed, and may yet have had its effect: frees has the reasons.
+	if code := tool.Code(res.GetError().GetCode()); code != "" && code != tool.CodeInvalidOutput || res.GetInputRequiredJson() != "" {
+		// It failed, or asks for something first, and may yet have had its effect: frees has the reasons.
 		return r.effectUnknown()
 	}
 	earlier := r.earlier()

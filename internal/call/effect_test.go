@@ -109,6 +109,18 @@ func TestTheRoundsOfARequestHaveOneEffect(t *testing.T) {
 	}
 }
 
+// A round that asks for something has perhaps had its effect: another request is not told that it has.
+func TestARoundThatAsksHasNotHadItsEffectForSure(t *testing.T) {
+	b := &calltest.Backend{Do: func(context.Context, backend.Invocation) (tool.Reply, *tool.Failure) {
+		return tool.Reply{Text: []byte("The tool asks for input before it goes on."), InputRequired: []byte("{}")}, nil
+	}}
+	s := calltest.New(t, calltest.NewRoute(t, "refund", tool.NonIdempotent, b, byOrder()))
+	s.Call(pay("toolu_1", aPayment))
+	if res := s.Call(pay("toolu_2", aPayment)); calltest.Code(res) != tool.CodeOutcomeUnknown || res.GetEarlier().GetToolUseId() != "toolu_1" || b.Calls.Load() != 1 {
+		t.Errorf("%d executions, and another request is told %v", b.Calls.Load(), res)
+	}
+}
+
 // Who asks for it may have it again, and holds it from then on.
 func TestAnEffectMayBeAllowedAgain(t *testing.T) {
 	b := calltest.Answers("refunded")

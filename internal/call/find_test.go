@@ -314,8 +314,11 @@ func TestWhatHasHappenedCanBeUndone(t *testing.T) {
 	}
 	compensated := func(r *catalog.Route) { r.Compensation = &catalog.Compensation{Tool: "cancel", Args: undo} }
 	made := &calltest.Backend{Do: func(_ context.Context, in backend.Invocation) (tool.Reply, *tool.Failure) {
-		if in.CallID.ID == "toolu_odd" {
+		switch in.CallID.ID {
+		case "toolu_odd":
 			return tool.Reply{Text: []byte("{}"), JSON: true}, nil
+		case "toolu_ask": // a round that only asks has done nothing that is to be undone
+			return tool.Reply{Text: []byte(`{"id":"r-78"}`), JSON: true, InputRequired: []byte("{}")}, nil
 		}
 		return tool.Reply{Text: []byte(`{"id":"r-77"}`), JSON: true}, nil
 	}}
@@ -331,7 +334,7 @@ func TestWhatHasHappenedCanBeUndone(t *testing.T) {
 		calltest.NewRoute(t, "get_order", tool.ReadOnly, calltest.Answers("ok")))
 	for _, c := range []struct{ id, tool, prompt string }{
 		{"toolu_0", "refund", "p0"},
-		{"toolu_1", "refund", "p1"}, {"toolu_2", "mail", "p1"}, {"toolu_3", "lose", "p1"}, {"toolu_4", "miss", "p1"}, {"toolu_5", "get_order", "p1"}, {"toolu_odd", "refund", "p1"},
+		{"toolu_1", "refund", "p1"}, {"toolu_2", "mail", "p1"}, {"toolu_3", "lose", "p1"}, {"toolu_4", "miss", "p1"}, {"toolu_5", "get_order", "p1"}, {"toolu_ask", "refund", "p1"}, {"toolu_odd", "refund", "p1"},
 	} {
 		req := calltest.Request(c.id, c.tool)
 		req.PromptId = c.prompt

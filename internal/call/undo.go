@@ -33,7 +33,7 @@ func undoID(key tool.CallID) string {
 // planUndo adds to the details of a call that has happened how it is undone, where its tool says so.
 func (c *admitted) planUndo(kept *sidecallv1.CallDetails) {
 	how, reading := c.route.Compensation, &c.tried.reading
-	if how == nil || c.effect() == tool.ReadOnly || c.tried.sent == 0 || reading.Failure != nil {
+	if how == nil || c.effect() == tool.ReadOnly || c.tried.sent == 0 || reading.Failure != nil || reading.Reply.InputRequired != nil {
 		return
 	}
 	args, err := how.Args.After(reading, c.about())
@@ -116,7 +116,7 @@ func (h *effectQuery) effect(ctx context.Context, listed dedupe.Listed) (*sideca
 		return made, nil //nolint:nilerr // which is told as why
 	}
 	switch verdict, why, _ := t.verdict(); {
-	case verdict == sidecallv1.Verdict_VERDICT_RAN && failed(record):
+	case verdict == sidecallv1.Verdict_VERDICT_RAN && unfinished(record):
 		return nil, nil
 	case verdict == sidecallv1.Verdict_VERDICT_RAN:
 	case verdict == sidecallv1.Verdict_VERDICT_UNKNOWN, verdict == sidecallv1.Verdict_VERDICT_RUNNING:
@@ -138,15 +138,16 @@ func (h *effectQuery) effect(ctx context.Context, listed dedupe.Listed) (*sideca
 	if err != nil {
 		return nil, notLookedUp(ctx, err)
 	}
-	made.Undone = undone.State == dedupe.Done && !failed(undone)
+	made.Undone = undone.State == dedupe.Done && !unfinished(undone)
 	return made, nil
 }
 
-// failed reports a call that is done and ended in an error which says that it had no effect.
-func failed(record dedupe.Record) bool {
+// unfinished reports a call that is done and has committed nothing: it ended in an error which says that
+// it had no effect, or asks for something before it goes on, in another round.
+func unfinished(record dedupe.Record) bool {
 	recorded, err := result.Recorded(record)
 	if err != nil || !recorded.GetIsError() {
-		return false
+		return err == nil && recorded.GetInputRequiredJson() != ""
 	}
 	code := tool.Code(recorded.GetError().GetCode())
 	return code != tool.CodeInvalidOutput && code != tool.CodeUnrecoverable
