@@ -15,6 +15,8 @@ import (
 	"os"
 	"sync"
 	"time"
+
+	"github.com/sidecall/sidecall/internal/tool"
 )
 
 // mostBytes bounds the file: what comes when it is full is not written down.
@@ -108,7 +110,21 @@ func (l *Log) Add(c Call) {
 	l.failed = err != nil
 }
 
+// mostText bounds each text of a line, in bytes: ids are whatever a client sends.
+const mostText = 1 << 10
+
+func (c *Call) shorten() {
+	if c.Wrong != nil {
+		c.Wrong = new(*c.Wrong)
+		c.Wrong.Field, c.Wrong.Constraint = tool.ShortenBytes(c.Wrong.Field, mostText), tool.ShortenBytes(c.Wrong.Constraint, mostText)
+	}
+	for _, text := range [...]*string{&c.Server, &c.Tool, &c.ID, &c.Conversation, &c.Turn, &c.Prompt} {
+		*text = tool.ShortenBytes(*text, mostText)
+	}
+}
+
 func (l *Log) add(c Call) (err error) {
+	c.shorten()
 	line, err := json.Marshal(c)
 	if err != nil {
 		return err

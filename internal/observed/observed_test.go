@@ -107,6 +107,22 @@ func TestAFileOfSeveral(t *testing.T) {
 
 // A file that cannot be written is no matter of the calls: it is said once, and once more when it could
 // be written in between.
+// A line is short, whatever a client sends: a long one would be the end of the report.
+func TestACallWithLongTexts(t *testing.T) {
+	path, long := filepath.Join(t.TempDir(), "observed.jsonl"), strings.Repeat("x", 2<<20)
+	log := observed.To(path, slog.New(slog.DiscardHandler))
+	wrong := observed.Wrong{Code: "INVALID_ARGS", Field: long, Constraint: long}
+	log.Add(observed.Call{At: time.Now(), Server: long, Tool: long, ID: long, Conversation: long, Turn: long, Prompt: long, Wrong: &wrong})
+	log.Add(observed.Call{At: time.Now(), Tool: "refund"})
+	if err := log.Close(); err != nil {
+		t.Fatal(err)
+	}
+	calls, broken, err := observed.Read(path, time.Time{})
+	if err != nil || broken != 0 || len(calls) != 2 || len(calls[0].Conversation) > 2<<10 || wrong.Field != long {
+		t.Errorf("%d calls, %d broken, %v", len(calls), broken, err)
+	}
+}
+
 func TestAFileThatCannotBeWritten(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "not yet", "observed")
