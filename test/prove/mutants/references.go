@@ -22,7 +22,7 @@ func references() []Mutant {
 		one("references: what was tried before tells the value", "internal/call/arguments.go", "!c.now.Refers { // else", "true { // else", test(pkg, "TestAFailureTellsOfTheReference")),
 		short(one("references: a call is what its references bring", "internal/call/arguments.go", "	if refs != nil {\n		c.fingerprint", "	if false {\n		c.fingerprint", test(pkg, "TestACallThatRefersIsKnownAfterItsOutput"))),
 		one("references: a record of the value is one of the reference", "internal/call/recorded.go", "return !r.now.Refers && r.now.Args", "return r.now.Args", test(pkg, "TestACallThatRefersIsKnownAfterItsOutput")),
-		one("references: a look asks with what is lost", "internal/call/verify.go", "c.now.Refers && !c.now.Borrowed && c.route.Verification.Program.ReadsArgs() ||", "", test(pkg, "TestNoLookAsksWithAReference")),
+		one("references: a look asks with what is lost", "internal/call/verify.go", "c.route.Verification.Program.ReadsArgs() && !c.now.Checked ||", "", test(pkg, "TestNoLookAsksWithAReference")),
 		one("references: nothing is tainted", taintFile, "return now.Borrowed && ", "return false && ", test(pkg, "TestAReferenceTaints")),
 		one("references: a sensitive tool takes what is tainted", taintFile, "heard.Unknown, r.borrows(now), r.taintedBy", "heard.Unknown, r.taintedBy", test(pkg, "TestAReferenceTaints")),
 		one("references: a replay taints nothing", taintFile, "r.call.Refers && r.foreign(output.ToolName) || ", "", test(pkg, "TestAReferenceTaints")),
