@@ -43,7 +43,7 @@ func (n *news) add(method string, params json.RawMessage) {
 	if len(n.waits) == maxNews && n.waits[key] == nil {
 		return
 	}
-	n.waits[key] = &sidecallv1.FollowResponse{Method: method, ParamsJson: string(params)}
+	n.waits[key] = &sidecallv1.FollowResponse{Method: method, ParamsJson: carried(string(params))}
 	select {
 	case n.there <- struct{}{}:
 	default:

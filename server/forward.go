@@ -66,7 +66,7 @@ func (m *MCP) Forward(ctx context.Context, req *sidecallv1.ForwardRequest) (*sid
 	if err := m.unread.refuse(); err != nil {
 		return nil, err
 	}
-	return &sidecallv1.ForwardResponse{ResultJson: string(result)}, nil
+	return &sidecallv1.ForwardResponse{ResultJson: carried(string(result))}, nil
 }
 
 // Answer implements sidecallv1.McpServiceServer.

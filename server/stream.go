@@ -11,6 +11,7 @@ import (
 
 	"github.com/sidecall/sidecall/internal/backend"
 	"github.com/sidecall/sidecall/internal/call"
+	"github.com/sidecall/sidecall/internal/tool"
 	sidecallv1 "github.com/sidecall/sidecall/proto/sidecall/v1"
 )
 
@@ -110,16 +111,19 @@ func (l *listener) close() {
 	l.more.Signal()
 }
 
+// maxNote bounds what is told of how far a call has come, in bytes.
+const maxNote = 4 << 10
+
 // Progressed implements backend.Caller.
 func (l *listener) Progressed(sign backend.Sign) {
 	l.tell(&sidecallv1.ExecuteToolStreamResponse{Event: &sidecallv1.ExecuteToolStreamResponse_Progress{
-		Progress: &sidecallv1.CallProgress{Note: sign.Note, Progress: sign.Done, Total: sign.Total},
+		Progress: &sidecallv1.CallProgress{Note: tool.ShortenBytes(carried(sign.Note), maxNote), Progress: sign.Done, Total: sign.Total},
 	}})
 }
 
 func message(method string, params json.RawMessage, question string) *sidecallv1.ExecuteToolStreamResponse {
 	return &sidecallv1.ExecuteToolStreamResponse{Event: &sidecallv1.ExecuteToolStreamResponse_Mcp{
-		Mcp: &sidecallv1.McpMessage{Method: method, ParamsJson: string(params), QuestionId: question},
+		Mcp: &sidecallv1.McpMessage{Method: method, ParamsJson: carried(string(params)), QuestionId: question},
 	}}
 }
 

@@ -11,6 +11,7 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 	"google.golang.org/grpc/tap"
+	"google.golang.org/protobuf/proto"
 
 	"github.com/sidecall/sidecall/internal/backend"
 	"github.com/sidecall/sidecall/internal/catalog"
@@ -35,6 +36,25 @@ func TestWhatWaitsForACallerIsBounded(t *testing.T) {
 	}
 	if held > 2*maxEventBytes || last == "" {
 		t.Errorf("%d bytes wait, the last is of %q", held, last)
+	}
+}
+
+// What a backend says in bytes that are no text, or at length, costs no caller its result: gRPC would
+// end a stream at the first event that it cannot carry.
+func TestWhateverIsSaidCanBeCarried(t *testing.T) {
+	l := newListener(newAsked(), true, nil)
+	l.Progressed(backend.Sign{Note: strings.Repeat("\xe4", 5<<20)})
+	l.Said("notifications/message", json.RawMessage("\"\xe4\""))
+	for len(l.waiting) > 0 {
+		event, _ := l.next()
+		if encoded, err := proto.Marshal(event); err != nil || len(encoded) > maxEventBytes {
+			t.Errorf("%d bytes, %v", len(encoded), err)
+		}
+	}
+	n := newNews()
+	n.add("notifications/resources/updated", json.RawMessage("{\"uri\":\"\xe4\"}"))
+	if _, err := proto.Marshal(n.take()[0]); err != nil {
+		t.Error(err)
 	}
 }
 

@@ -11,6 +11,7 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/sidecall/sidecall/internal/backend"
+	"github.com/sidecall/sidecall/internal/tool"
 )
 
 // inbox takes what a server sends before the SDK sees any of it, whatever the
@@ -228,7 +229,7 @@ func (in *inbox) progressed(params json.RawMessage) {
 // progressNote is the message of the server, else how far it has come.
 func progressNote(p mcp.ProgressNotificationParams) string {
 	if p.Message != "" {
-		return p.Message[:min(len(p.Message), 1<<10)]
+		return tool.ShortenBytes(p.Message, 1<<10)
 	}
 	note := strconv.FormatFloat(p.Progress, 'f', -1, 64)
 	if p.Total > 0 {

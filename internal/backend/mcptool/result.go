@@ -258,7 +258,7 @@ func question(asks map[string]any, says string) (tool.Reply, *tool.Failure) {
 	if err != nil || len(asked) > maxQuestion {
 		return tool.Reply{}, unreadable(tool.Definite, fmt.Sprintf("the tool asks for input by more than %d bytes, or by what cannot be read", maxQuestion), err)
 	}
-	return tool.Reply{Text: []byte(says), Size: int64(len(says)), InputRequired: asked}, nil
+	return tool.Reply{Text: []byte(says), Size: int64(len(says)), InputRequired: bytes.ToValidUTF8(asked, []byte("\uFFFD"))}, nil
 }
 
 // statusReply is an HTTP answer that is no MCP message, for error mapping.

@@ -22,6 +22,17 @@ func readResult(t *testing.T, raw string, limit int64) (tool.Reply, *tool.Failur
 	return read(answer{outcome: resulted, result: []byte(raw)}, backend.Invocation{MaxBytes: limit})
 }
 
+// What a server asks for, or says of how far it has come, is text, whatever it sends.
+func TestWhatAServerSaysIsText(t *testing.T) {
+	reply, failure := question(map[string]any{"requestState": json.RawMessage("\"\xe4\"")}, "It asks.")
+	if failure != nil || !utf8.Valid(reply.InputRequired) {
+		t.Errorf("asked %q, %v", reply.InputRequired, failure)
+	}
+	if note := progressNote(mcp.ProgressNotificationParams{Message: strings.Repeat("界", 400)}); !utf8.ValidString(note) || len(note) > 1<<10 {
+		t.Errorf("%d bytes: %q", len(note), note[len(note)-4:])
+	}
+}
+
 func TestResultsBecomeReplies(t *testing.T) {
 	png := base64.StdEncoding.EncodeToString([]byte("\x89PNG1"))
 	for name, tt := range map[string]struct {
