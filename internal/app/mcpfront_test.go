@@ -59,7 +59,7 @@ func newTill(t *testing.T) (s *shop, url string) {
 	return s, upstream.URL
 }
 
-func newShop(t *testing.T) *shop {
+func newShop(t *testing.T, more ...string) *shop {
 	t.Helper()
 	s, upstream := newTill(t)
 	dir, address := harness.ShortDir(t), harness.FreePort(t)
@@ -84,7 +84,7 @@ tools:
     input_schema: {properties: {cents: {type: integer}}, required: [cents]}
     approve_when: "args.cents > 100"
     deadline: 30s
-`, "unix://"+filepath.Join(dir, "s.sock"), "unix://"+filepath.Join(dir, "o.sock"), address, upstream)), quiet())
+`+strings.Join(more, "\n"), "unix://"+filepath.Join(dir, "s.sock"), "unix://"+filepath.Join(dir, "o.sock"), address, upstream)), quiet())
 	s.stop = sync.OnceValue(func() error { return started.Stop(context.Background()) })
 	t.Cleanup(func() {
 		if err := s.stop(); err != nil {

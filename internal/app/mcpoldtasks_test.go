@@ -8,6 +8,7 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"path/filepath"
 	"strings"
 	"testing"
 )
@@ -167,8 +168,24 @@ func TestATaskThatWasAskedFor(t *testing.T) {
 	if short, status := c.task("pay", "p1", map[string]any{"cents": 5}); short != id || status != "completed" {
 		t.Errorf("the same call after its end: %s, %s", short, status)
 	}
+	var other oldTold // under its id, which is the result of another payment
+	refused := c.send("tools/call", map[string]any{"name": "pay", "arguments": map[string]any{"cents": 50}, "task": map[string]any{}, "_meta": map[string]any{"dev.sidecall/toolUseId": "p1"}}, &other)
+	if refused.Code != -32602 || other.Task != nil || !strings.Contains(refused.Message, "was used before") {
+		t.Errorf("another payment under the same id: %+v, %+v", other, refused)
+	}
 	if paid := s.paid.Load(); paid != 1 {
 		t.Errorf("%d payments", paid)
+	}
+}
+
+// A call that was made, and of which nothing is recorded, is no task: what it has returned is not lost.
+func TestWhatIsOnlyObservedIsNoTask(t *testing.T) {
+	s := newShop(t, "profiles: {all: {mode: observe}}", "default_profile: all", "observe: {file: "+filepath.Join(t.TempDir(), "observed.jsonl")+"}")
+	c := openSession(t, s, "2025-11-25")
+	var got oldTold
+	refused := c.send("tools/call", map[string]any{"name": "pay", "arguments": map[string]any{"cents": 5}, "task": map[string]any{}}, &got)
+	if s.paid.Load() != 1 || got.IsError || len(got.Content) != 1 || got.Content[0].Text != `{"payment":1}` {
+		t.Errorf("%d payments, %+v, %+v", s.paid.Load(), got, refused)
 	}
 }
 

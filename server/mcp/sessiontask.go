@@ -133,14 +133,21 @@ func mayBeTasks(members map[string]json.RawMessage) error {
 	return err
 }
 
-// asWished makes a call that is to be a task. Without a record it has not begun: res says why.
+// asWished makes a call that is to be a task. What ends without a record of its own is none: where it
+// was not made res says why, else res is what it has returned.
 func (f *face) asWished(ctx context.Context, req *sdk.CallToolRequest, of named, call *sidecallv1.ExecuteToolStreamRequest) (res *sidecallv1.ExecuteToolResponse, task *taskResult, err error) {
 	res, task, err = f.runOrHand(ctx, req, of, call, recordAfter)
 	if err != nil || task != nil {
 		return nil, task, err
 	}
-	if known, err := f.execution(ctx, of); err == nil {
-		return nil, handleOf(of, known).as(known), nil
+	if res.GetRecorded() {
+		if known, err := f.execution(ctx, of); err == nil {
+			return nil, handleOf(of, known).as(known), nil
+		}
+		return res, nil, nil
+	}
+	if res.GetError() == nil || res.GetRecovery().GetAttempts() > 0 {
+		return res, nil, nil
 	}
 	data, _ := json.Marshal(mcpresult.FieldsOf(res.GetError())) // of texts alone
 	return res, nil, &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: "there is no task: " + res.GetError().GetConstraint(), Data: data}
