@@ -303,6 +303,45 @@ func TestAHeldCallAsksOverMCP(t *testing.T) {
 	})
 }
 
+// A question that nobody answers keeps neither its session nor the sidecar from ending.
+func TestAQuestionThatNobodyAnswers(t *testing.T) {
+	for name, end := range map[string]func(*shop, *mcp.ClientSession) error{
+		"the sidecar ends": func(s *shop, _ *mcp.ClientSession) error { return s.stop() },
+		"the session ends": func(s *shop, session *mcp.ClientSession) error {
+			req, err := http.NewRequest(http.MethodDelete, s.url+"/mcp", http.NoBody)
+			if err != nil {
+				return err
+			}
+			req.Header.Set("Mcp-Session-Id", session.ID())
+			resp, err := http.DefaultClient.Do(req)
+			if err != nil {
+				return err
+			}
+			return resp.Body.Close()
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s, asked, over := newShop(t), make(chan struct{}), make(chan struct{})
+			session := s.connect(t, "2025-11-25", &mcp.ClientOptions{ElicitationHandler: func(context.Context, *mcp.ElicitRequest) (*mcp.ElicitResult, error) {
+				close(asked)
+				<-over
+				return nil, errors.New("too late")
+			}})
+			ended := make(chan error, 1)
+			go func() {
+				_, err := session.CallTool(t.Context(), pay("toolu_1", 500))
+				ended <- err
+			}()
+			<-asked
+			if err := end(s, session); err != nil {
+				t.Error(err)
+			}
+			close(over)
+			<-ended
+		})
+	}
+}
+
 func (s *shop) allow(t *testing.T) {
 	t.Helper()
 	held, err := s.operator.ListHeld(t.Context(), &sidecallv1.ListHeldRequest{})

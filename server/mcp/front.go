@@ -44,6 +44,7 @@ type Front struct {
 	life      context.Context //nolint:containedctx // the front's, not a request's
 	end       context.CancelFunc
 	following sync.WaitGroup
+	asking    *asking
 
 	mu    sync.Mutex
 	faces map[string]*face // by profile
@@ -59,6 +60,7 @@ func New(options Options) *Front {
 	}
 	f := &Front{options: options, faces: map[string]*face{}}
 	f.life, f.end = context.WithCancel(context.Background())
+	f.asking = &asking{life: f.life, open: map[*context.CancelFunc]string{}}
 	of := func(req *http.Request) *sdk.Server {
 		if face, err := f.face(req.Context(), req.PathValue("profile")); err == nil {
 			return face.server
@@ -110,7 +112,10 @@ func (f *Front) serve(w http.ResponseWriter, req *http.Request) {
 		f.stateless.ServeHTTP(w, req)
 		return
 	}
-	if req.Method == http.MethodPost {
+	switch req.Method {
+	case http.MethodDelete:
+		f.asking.end(req.Header.Get("Mcp-Session-Id"))
+	case http.MethodPost:
 		if err := withWish(req); err != nil {
 			http.Error(w, err.Error(), http.StatusBadRequest)
 			return
@@ -151,7 +156,7 @@ func (f *Front) Run(ctx context.Context, transport sdk.Transport, profile string
 	return nil
 }
 
-// Leave ends what only listens, which would hold up who waits for requests to end.
+// Leave ends what only listens, or waits for a person, which would hold up who waits for requests to end.
 func (f *Front) Leave() { f.end() }
 
 // Close ends all sessions, and what the front does by itself.
@@ -206,6 +211,7 @@ func (f *Front) face(ctx context.Context, profile string) (*face, error) {
 	if err != nil {
 		return nil, err
 	}
+	made.server.AddSendingMiddleware(f.asking.bounded)
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if other := f.faces[profile]; other != nil {
