@@ -189,6 +189,17 @@ func TestWhatIsOnlyObservedIsNoTask(t *testing.T) {
 	}
 }
 
+// A client may offer in its handshake the revision that has none: what it agrees to counts.
+func TestAHandshakeThatOffersTheStatelessRevision(t *testing.T) {
+	c := openSession(t, newShop(t), "2026-07-28")
+	if c.tasks == "" {
+		t.Error("it is offered no tasks")
+	}
+	if _, status := c.task("pay", "p1", map[string]any{"cents": 5}); status == "" {
+		t.Error("it gets no task")
+	}
+}
+
 // What has not begun is no task, and what is not offered is not there.
 func TestWhatIsNoTaskIn2025(t *testing.T) {
 	s := newShop(t)

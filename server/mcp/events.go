@@ -25,14 +25,17 @@ type events struct {
 	mu      sync.Mutex
 	bytes   int
 	streams map[string]map[string]*sent // by session and stream
-	order   list.List                   // of *sent that belong to requests, the oldest first
+	// Of *sent that belong to requests: quiet are those on which nothing was sent yet, the oldest
+	// first, order the others, what was sent last at the end.
+	quiet, order list.List
 }
 
 // sent is what was sent on a stream.
 type sent struct {
 	session, stream string
 
-	at    *list.Element // nil of a stream that belongs to no request
+	in    *list.List // nil of a stream that belongs to no request
+	at    *list.Element
 	first int           // the index of the first that is kept
 	data  [][]byte
 	bytes int
@@ -53,7 +56,7 @@ func (e *events) Open(_ context.Context, session, stream string) error {
 	s := &sent{session: session, stream: stream}
 	e.streams[session][stream] = s
 	if stream != "" {
-		s.at = e.order.PushBack(s)
+		s.in, s.at = &e.quiet, e.quiet.PushBack(s)
 	}
 	e.fit()
 	return nil
@@ -68,7 +71,11 @@ func (e *events) Append(_ context.Context, session, stream string, data []byte) 
 		return nil
 	}
 	s.data, s.bytes, e.bytes = append(s.data, data), s.bytes+len(data), e.bytes+len(data)
-	for s.at == nil && (s.bytes > maxAside || len(s.data) > maxStreams) {
+	if s.in != nil && len(data) > 0 { // else the stream only begins
+		s.in.Remove(s.at)
+		s.in, s.at = &e.order, e.order.PushBack(s)
+	}
+	for s.in == nil && (s.bytes > maxAside || len(s.data) > maxStreams) {
 		gone := len(s.data[0])
 		s.data, s.first, s.bytes, e.bytes = slices.Delete(s.data, 0, 1), s.first+1, s.bytes-gone, e.bytes-gone
 	}
@@ -76,29 +83,38 @@ func (e *events) Append(_ context.Context, session, stream string, data []byte) 
 	return nil
 }
 
-// fit forgets the oldest streams, for whoever holds the lock.
+// fit forgets the oldest streams, for whoever holds the lock: of a call that runs its answer is still
+// to come.
 func (e *events) fit() {
 	for e.order.Len() > 0 && (e.bytes > maxReplayed || e.order.Len() > maxStreams) {
-		s := e.order.Front().Value.(*sent)
-		delete(e.streams[s.session], s.stream)
-		e.forget(s)
+		e.drop(e.order.Front())
 	}
+	for e.quiet.Len() > maxStreams {
+		e.drop(e.quiet.Front())
+	}
+}
+
+func (e *events) drop(at *list.Element) {
+	s := at.Value.(*sent) //nolint:forcetypeassert // only Open puts in
+	delete(e.streams[s.session], s.stream)
+	e.forget(s)
 }
 
 func (e *events) forget(s *sent) {
 	e.bytes -= s.bytes
-	if s.at != nil {
-		e.order.Remove(s.at)
+	if s.in != nil {
+		s.in.Remove(s.at)
 	}
 }
 
 // After implements sdk.EventStore. Whoever asks for no event in particular gets those that are
-// kept.
+// kept, and of a stream that belongs to no request everybody does: nobody is harmed by being told
+// of a change twice, and the end of the session would be the end of the calls in it.
 func (e *events) After(_ context.Context, session, stream string, index int) iter.Seq2[[]byte, error] {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	s := e.streams[session][stream]
-	if s == nil || index >= 0 && index+1 < s.first {
+	if s == nil || s.in != nil && index >= 0 && index+1 < s.first {
 		return func(yield func([]byte, error) bool) { yield(nil, sdk.ErrEventsPurged) }
 	}
 	kept := slices.Clone(s.data[min(max(index+1-s.first, 0), len(s.data)):])

@@ -73,7 +73,44 @@ func TestASessionThatLastsHoldsLittle(t *testing.T) {
 	if got, err := e.after(t, "s", "", -1); err != nil || len(got) == 0 {
 		t.Errorf("of what belongs to no request: %d, %v", len(got), err)
 	}
-	if _, err := e.after(t, "s", "", 5); !errors.Is(err, sdk.ErrEventsPurged) {
-		t.Errorf("what is not kept any more: %v", err)
+	if got, err := e.after(t, "s", "", 5); err != nil || len(got) == 0 {
+		t.Errorf("behind what is not kept any more: %d, %v", len(got), err)
+	}
+}
+
+// The stream of a call that takes long is there for its answer, however many others come meanwhile.
+func TestTheStreamOfALongCallIsKept(t *testing.T) {
+	e := newEvents()
+	put := func(stream string, data ...byte) {
+		if err := errors.Join(e.Open(t.Context(), "s", stream), e.Append(t.Context(), "s", stream, data)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	put("slow")
+	put("told", 'p')
+	for i := range maxStreams - 1 {
+		put(fmt.Sprint(i), 1)
+	}
+	put("told", 'q')
+	for i := range maxStreams - 2 {
+		put(fmt.Sprint("more ", i), 1)
+	}
+	put("slow", 'a')
+	put("told", 'a')
+	for _, stream := range []string{"slow", "told"} {
+		if got, err := e.after(t, "s", stream, 0); err != nil || len(got) == 0 || got[len(got)-1] != "a" {
+			t.Errorf("%s: %q, %v", stream, got, err)
+		}
+	}
+	for i := range 2 * maxStreams { // which are refused
+		if err := e.Open(t.Context(), "s", fmt.Sprint("refused ", i)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if n := len(e.streams["s"]); n > 2*maxStreams {
+		t.Errorf("%d streams are kept", n)
+	}
+	if err := e.SessionClosed(t.Context(), "s"); err != nil || e.bytes != 0 || e.order.Len()+e.quiet.Len() != 0 {
+		t.Errorf("at the end: %v, %d bytes, %d streams", err, e.bytes, e.order.Len()+e.quiet.Len())
 	}
 }

@@ -278,6 +278,12 @@ func (f *face) receive(next sdk.MethodHandler) sdk.MethodHandler {
 			defer func() { f.heard(f.logAt(ctx, next, req.GetSession())) }()
 		}
 		switch params := req.GetParams().(type) {
+		case *sdk.InitializeParams:
+			// The revision without sessions is not begun by this: whoever offers it gets the latest with
+			// some, and is what it has agreed to.
+			if params.ProtocolVersion >= stateless20260728 {
+				params.ProtocolVersion = sessions20251125
+			}
 		case *sdk.ListToolsParams:
 			if err := f.look(ctx); err != nil {
 				return nil, rpcError(err)
