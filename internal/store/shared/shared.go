@@ -106,7 +106,7 @@ func (s *Store) find(ctx context.Context) (*place, error) {
 // another has it who does not listen yet, or any more.
 func (s *Store) look(ctx context.Context) (*place, error) {
 	if conn, err := (&net.Dialer{}).DialContext(ctx, "unix", s.socket()); err == nil {
-		return &place{guest: rpc.NewClient(conn)}, nil
+		return &place{guest: rpc.NewClient(patient{conn, s})}, nil
 	}
 	store, err := embedded.Open(s.path, s.options)
 	if errors.Is(err, embedded.ErrInUse) {
@@ -120,6 +120,22 @@ func (s *Store) look(ctx context.Context) (*place, error) {
 		return nil, fmt.Errorf("the store %s: others cannot be let in: %w", s.path, errors.Join(err, store.Close()))
 	}
 	return &place{holder: held}, nil
+}
+
+// patient is a connection whose writes end: a holder that stands still reads nothing, and a request that
+// it has no room for would hold up all behind it.
+type patient struct {
+	net.Conn
+
+	store *Store
+}
+
+// Write implements net.Conn.
+func (p patient) Write(b []byte) (int, error) {
+	if err := p.SetWriteDeadline(time.Now().Add(p.store.patience)); err != nil {
+		return 0, err
+	}
+	return p.Conn.Write(b)
 }
 
 func (s *Store) socket() string { return s.path + socketSuffix }
