@@ -36,10 +36,11 @@ func newConsole() *cobra.Command {
   sidecall console --addr unix:///run/sidecall/operator.sock --listen 127.0.0.1:8473`,
 		Args: between(0, 0, "", "the sidecar is named by --addr or --config"),
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			addr, err := at.address()
+			addr, stop, err := at.open(cmd.Context())
 			if err != nil {
-				return fail(exitUsage, err)
+				return err
 			}
+			defer stop()
 			return withConnection(addr, func(client *sidecall.Client) error {
 				pages, err := console.New(console.Options{Operator: client.Operator(), By: by, Address: addr})
 				if err != nil {

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -47,6 +48,21 @@ func (o *operatorAt) address() (string, error) {
 	return operatorOf(defaultConfig)
 }
 
+// open is the socket as address says, or that of a sidecar that looks after what wrappers record, until
+// stop.
+func (o *operatorAt) open(ctx context.Context) (addr string, stop func(), err error) {
+	if o.state != "" {
+		if addr, stop, err = startBeside(ctx, o.state); err != nil {
+			return "", nil, fail(startCode(err), err)
+		}
+		return addr, stop, nil
+	}
+	if addr, err = o.address(); err != nil {
+		return "", nil, fail(exitUsage, err)
+	}
+	return addr, func() {}, nil
+}
+
 // operatorOf is the operator socket of a config file. A path in it that is relative
 // is taken from here, as serve takes it from where it was started.
 func operatorOf(path string) (string, error) {
@@ -82,17 +98,12 @@ func (o *operating) flags(cmd *cobra.Command, whose string) {
 // run runs a command against the sidecar that its flags name.
 func (o *operating) run(cmd *cobra.Command, do func() error) (err error) {
 	o.cmd = cmd
-	if o.at.state != "" {
-		addr, stop, err := startBeside(cmd.Context(), o.at.state)
-		if err != nil {
-			return fail(startCode(err), err)
-		}
-		defer stop()
-		o.at.addr = addr
+	addr, stop, err := o.at.open(cmd.Context())
+	if err != nil {
+		return err
 	}
-	if o.addr, err = o.at.address(); err != nil {
-		return fail(exitUsage, err)
-	}
+	defer stop()
+	o.addr = addr
 	if cmd.Flags().Changed("tenant") {
 		cmd.SetContext(metadata.AppendToOutgoingContext(cmd.Context(), "sidecall-tenant", o.tenant))
 	}

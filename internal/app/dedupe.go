@@ -9,14 +9,15 @@ import (
 	"github.com/sidecall/sidecall/internal/call"
 	"github.com/sidecall/sidecall/internal/config"
 	"github.com/sidecall/sidecall/internal/conversation"
+	"github.com/sidecall/sidecall/internal/store/memory"
 	"github.com/sidecall/sidecall/internal/telemetry"
 )
 
 // openDedupe opens the store and the journal, what keeps the records of calls in them,
-// and what keeps conversations in the store. Closing the first closes them. A store that is
-// brought keeps no conversations.
+// and what keeps conversations in the store. Closing the first closes them. In a store that is
+// brought there are no conversations, and none come to it.
 func openDedupe(cfg *config.Config, instance string, t *telemetry.Telemetry, brought dedupe.Store) (*dedupe.Dedupe, *conversation.Book, error) {
-	store, book := brought, (*conversation.Book)(nil)
+	store, book := brought, newBook(cfg, memory.New(memory.Options{MaxBytes: 1 << 20}))
 	if brought == nil {
 		opened, err := openStore(cfg, t)
 		if err != nil {

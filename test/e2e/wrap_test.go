@@ -3,9 +3,13 @@
 package e2e
 
 import (
+	"bufio"
 	"context"
 	"encoding/json"
 	"fmt"
+	"io"
+	"net/http"
+	"net/http/cookiejar"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -291,6 +295,58 @@ func TestWrapIsLookedAfter(t *testing.T) {
 	out, err := exec.Command(harness.Binary(t), "resolve", "--state", filepath.Join(home, "nobody")).CombinedOutput()
 	if err == nil || !strings.Contains(string(out), "no wrapper has recorded anything there") {
 		t.Errorf("%v, %s", err, out)
+	}
+}
+
+// Each command of those who look after a sidecar looks at the state that it is told of, and at no sidecar
+// that its directory or environment names.
+func TestEachCommandLooksAtTheState(t *testing.T) {
+	t.Parallel()
+	home, elsewhere := harness.ShortDir(t), t.TempDir()
+	wrapped := startWrapped(t, home, []string{"--name", "its"}, there(t)(mcpservers.Everything()))
+	if got := wrapped.call("a", "echo", map[string]any{"message": "hello"}); !strings.Contains(got, "hello") {
+		t.Fatal(got)
+	}
+	_ = wrapped.Close()
+	if err := os.WriteFile(filepath.Join(elsewhere, "sidecall.yaml"), []byte("operator: unix:///nowhere/o.sock\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	command := func(args ...string) *exec.Cmd {
+		cmd := exec.CommandContext(t.Context(), harness.Binary(t), append(args, "--state", filepath.Join(home, "sidecall"))...)
+		cmd.Dir, cmd.Env = elsewhere, append(os.Environ(), "SIDECALL_OPERATOR=unix:///nowhere/o.sock")
+		return cmd
+	}
+	for _, args := range [][]string{
+		{"find", "--tenant", "wrap its", "--id", "a"}, {"resolve", "list"}, {"approvals", "list"}, {"audit"}, {"receipts", "verify"},
+		{"conversations", "list"}, {"conversations", "show", "c-1", "--tenant", "wrap its"}, {"conversations", "undo", "c-1", "--plan", "--tenant", "wrap its"},
+	} {
+		out, _ := command(args...).CombinedOutput() // its code is what it has found
+		if text := string(out); strings.Contains(text, "nowhere") || strings.Contains(text, "Internal") || strings.Contains(text, "the sidecar failed") || strings.Contains(text, "Usage:") {
+			t.Errorf("%v: %s", args, text)
+		}
+	}
+	pages := command("console")
+	out, err := pages.StdoutPipe()
+	if err != nil || pages.Start() != nil {
+		t.Fatal("the console does not start", err)
+	}
+	defer func() { _, _ = pages.Process.Kill(), pages.Wait() }()
+	line, err := bufio.NewReader(out).ReadString('\n')
+	if err != nil {
+		t.Fatal(err)
+	}
+	jar, err := cookiejar.New(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	page, err := (&http.Client{Jar: jar}).Get(strings.TrimSpace(line))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = page.Body.Close() }()
+	text, err := io.ReadAll(page.Body)
+	if err != nil || page.StatusCode != http.StatusOK || strings.Contains(string(text), "nowhere") {
+		t.Errorf("%v, %d: %.2000s", err, page.StatusCode, text)
 	}
 }
 
