@@ -52,6 +52,12 @@ func TestWhatIsFoundOnATerminal(t *testing.T) {
 			}),
 			[]string{"    | first\n    | second\n    |\n    | Recovery context\n    | third\n    |\n    | fourth\n"}, nil,
 		},
+		"with arguments that would write over the line, and turn it round": {
+			call(sidecallv1.Verdict_VERDICT_RAN, sidecallv1.ExecutionState_EXECUTION_STATE_DONE, func(f *sidecallv1.FoundExecution) {
+				f.Details.ArgumentsJson = "{\"to\":\"a\u202eb\u009b2J\"}"
+			}),
+			[]string{`sent       {"to":"a\u202eb\u009b2J"}`}, []string{"\u202e", "\u009b"},
+		},
 		"without a turn, of a tenant, with a verification": {
 			call(sidecallv1.Verdict_VERDICT_UNKNOWN, sidecallv1.ExecutionState_EXECUTION_STATE_UNKNOWN, func(f *sidecallv1.FoundExecution) {
 				f.TurnId, f.Tenant, f.Verifiable = "", "reader", true

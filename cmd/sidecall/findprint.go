@@ -52,7 +52,7 @@ func (t *foundText) write(calls []*sidecallv1.FoundExecution) error {
 		}
 		t.some = true
 		t.call(&b, call)
-		if _, err := io.WriteString(t.out, b.String()); err != nil {
+		if _, err := io.WriteString(t.out, shown(b.String())); err != nil {
 			return err
 		}
 	}

@@ -97,7 +97,7 @@ func (r *resolving) describe(e *sidecallv1.Execution) {
 	}
 	for _, one := range found.GetExecutions() {
 		if args := one.GetDetails().GetArgumentsJson(); args != "" && one.GetTurnId() == r.turn && one.GetConversationId() == r.conversation {
-			fmt.Fprintf(r.cmd.ErrOrStderr(), "  sent %s\n", args)
+			fmt.Fprintf(r.cmd.ErrOrStderr(), "  sent %s\n", shown(args))
 		}
 	}
 }
