@@ -15,14 +15,15 @@ import (
 // its conversation. Each line has the hash of the one before it, so that none is changed or
 // left out unseen by who knows a later one.
 type Receipt struct {
-	N        int64     `json:"n"`                  // counts the lines, from 1
-	Before   string    `json:"before,omitempty"`   // the hash of the line before; of the first: none
-	BeforeAt time.Time `json:"before_at,omitzero"` // when that was written
-	Turn     string    `json:"turn_id,omitempty"`  // of the call
-	ID       string    `json:"tool_use_id"`        // likewise
-	Tool     string    `json:"tool_name"`          // likewise
+	N           int64     `json:"n"`                     // counts the lines, from 1
+	Before      string    `json:"before,omitempty"`      // the hash of the line before; of the first: none
+	BeforeUntil time.Time `json:"before_until,omitzero"` // until when that is kept
+	Turn        string    `json:"turn_id,omitempty"`     // of the call
+	ID          string    `json:"tool_use_id"`           // likewise
+	Tool        string    `json:"tool_name"`             // likewise
 	Outcome
-	At time.Time `json:"at"` // when it was settled, by the store's clock
+	At    time.Time `json:"at"`    // when it was settled, by the store's clock
+	Until time.Time `json:"until"` // until when the line, and the record of the call, are kept at least
 }
 
 // Outcome is what became of a call, as a receipt has it.
@@ -63,6 +64,7 @@ type Head struct {
 	Count int64     `json:"count"` // of its lines, also of those that are forgotten
 	Hash  string    `json:"hash"`  // of the last one
 	At    time.Time `json:"at"`    // when that was written
+	Until time.Time `json:"until"` // until when it is kept
 }
 
 // Chain is a part of the receipts of a conversation.
@@ -114,12 +116,12 @@ func (s *settling) receipt(before State) {
 	}
 	head := read(&s.step, decodeHead, read(&s.step, s.rows.Sheet, receiptSheet(&s.key, 0)))
 	line := Receipt{
-		N: head.Count + 1, Before: head.Hash, BeforeAt: head.At, Turn: s.key.Turn, ID: s.key.ID, Tool: next.Tool,
-		Outcome: next.Outcome(), At: s.now.UTC(),
+		N: head.Count + 1, Before: head.Hash, BeforeUntil: head.Until, Turn: s.key.Turn, ID: s.key.ID, Tool: next.Tool,
+		Outcome: next.Outcome(), At: s.now.UTC(), Until: s.now.UTC().Add(s.keep),
 	}
 	body, _ := json.Marshal(line) // texts, numbers and instants always can be
 	s.setSheet(receiptSheet(&s.key, line.N), string(body), s.keep)
-	after, _ := json.Marshal(Head{Count: line.N, Hash: hashOf(body), At: line.At}) // likewise
+	after, _ := json.Marshal(Head{Count: line.N, Hash: hashOf(body), At: line.At, Until: line.Until}) // likewise
 	s.setSheet(receiptSheet(&s.key, 0), string(after), s.keep)
 }
 

@@ -15,7 +15,7 @@ const maxReceipts = maxConversationCalls
 // VerifyReceipts compares what is kept of the effects of a conversation, of the last of them
 // where there is more. Its errors are Faults, or that of ctx.
 func (e Records) VerifyReceipts(ctx context.Context, tenant, conversation string, noted *receipt.Noted) (report receipt.Report, head dedupe.Head, more bool, err error) {
-	in := receipt.Input{Retention: e.Dedupe.Retention(), Noted: noted, Records: map[receipt.Call]receipt.Record{}}
+	in := receipt.Input{Noted: noted, Records: map[receipt.Call]receipt.Record{}}
 	search := dedupe.Search{Tenant: tenant, Term: ConversationTerm(tenant, conversation), Conversation: conversation, Most: recordsAtOnce}
 	// The receipts are read first: what is settled meanwhile has a record, and is later than all of them.
 	if in.Lines, in.Head, in.Now, err = e.receipts(ctx, tenant, conversation); err != nil {

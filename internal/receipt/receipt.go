@@ -55,8 +55,6 @@ type Input struct {
 	// Lines are the receipts from the last one down, as far as they are read.
 	Lines   []dedupe.Line
 	Records map[Call]Record
-	// Retention is how long a receipt, and a record, is kept.
-	Retention time.Duration
 	// Noted is a head of before; nil for none.
 	Noted *Noted
 }
@@ -75,7 +73,7 @@ const slack = time.Minute
 
 // Verify compares what is kept.
 func Verify(in Input) Report {
-	v := verifier{Input: in, last: map[Call]bool{}, hash: in.Hash, at: in.At}
+	v := verifier{Input: in, last: map[Call]bool{}, hash: in.Hash, until: in.Until}
 	v.compareNoted()
 	for _, line := range in.Lines {
 		if !v.line(line) {
@@ -95,7 +93,8 @@ type verifier struct {
 
 	last map[Call]bool // the calls of which the last receipt was seen
 	hash string        // of the next line, as the one after it says; empty where that is not known
-	at   time.Time     // when it was written, likewise
+	// until is when it is forgotten, likewise: by the retention of when it was written.
+	until time.Time
 
 	compared bool // with what was noted, which was not the last one
 }
@@ -144,10 +143,10 @@ func (v *verifier) line(line dedupe.Line) bool {
 	r, err := line.Receipt()
 	if err != nil {
 		v.problem("%v", err)
-		v.hash, v.at = "", time.Time{}
+		v.hash, v.until = "", time.Time{}
 		return true
 	}
-	v.hash, v.at, v.Since = r.Before, r.BeforeAt, r.At
+	v.hash, v.until, v.Since = r.Before, r.BeforeUntil, r.At
 	if (r.N == 1) != (r.Before == "") {
 		v.problem("receipt %d says that the one before it has the hash %q", r.N, r.Before)
 	}
@@ -161,30 +160,31 @@ func (v *verifier) line(line dedupe.Line) bool {
 // missing is told of a receipt that is not there: it is forgotten, unless it should still be
 // kept.
 func (v *verifier) missing(n int64) bool {
-	if !v.at.IsZero() && v.kept(v.at) {
-		v.problem("receipt %d is missing: it was written %s, and is kept until %s", n, stamp(v.at), stamp(v.at.Add(v.Retention)))
-		v.hash, v.at = "", time.Time{}
+	if v.kept(v.until) {
+		v.problem("receipt %d is missing: it is kept until %s", n, stamp(v.until))
+		v.hash, v.until = "", time.Time{}
 		return true
 	}
-	if v.at.IsZero() && n < v.Count { // nobody says when it was written: those before it may be there
+	if v.until.IsZero() && n < v.Count { // nobody says when it was written: those before it may be there
 		return true
 	}
 	v.Forgotten = n
 	return false
 }
 
-// kept reports that what was written then is still there.
-func (v *verifier) kept(at time.Time) bool { return v.Now.Before(at.Add(v.Retention - slack)) }
+// kept reports that what is kept until then is still there.
+func (v *verifier) kept(until time.Time) bool { return v.Now.Before(until.Add(-slack)) }
 
 // record compares the last receipt of a call with its record.
 func (v *verifier) record(of Call, r *dedupe.Receipt) {
 	record, there := v.Records[of]
-	again := r.State == dedupe.NotRun.String() // it may be claimed again, or closed
+	again := r.State == dedupe.NotRun.String() // it may be claimed again, closed, or held, and not any more
 	switch {
-	case !there && v.kept(r.At):
-		v.problem("the record of %s is missing: receipt %d says that it was settled %s, and it is kept until %s", named(of), r.N, stamp(r.At), stamp(r.At.Add(v.Retention)))
-	case !there, record.Outcome == r.Outcome:
-	case again && (record.Epoch > r.Epoch || record.State == dedupe.Closed.String()):
+	case !there && v.kept(r.Until):
+		v.problem("the record of %s is missing: receipt %d says that it was settled %s, and it is kept until %s", named(of), r.N, stamp(r.At), stamp(r.Until))
+	case !there, record.Outcome == r.Outcome, record.Finished.After(v.Now): // since the receipts were read
+	case again && (record.Epoch > r.Epoch || record.State == dedupe.Closed.String() || record.State == dedupe.Held.String()):
+	case again && record.State == r.State && record.Result == "":
 	default:
 		v.problem("the record of %s is not what receipt %d says of it: it is %s now, and was %s", named(of), r.N, record.State, r.State)
 	}

@@ -24,7 +24,7 @@ func kept(t *testing.T, payments int) receipt.Input {
 			t.Error(err)
 		}
 	}()
-	in := receipt.Input{Retention: retention, Records: map[receipt.Call]receipt.Record{}}
+	in := receipt.Input{Records: map[receipt.Call]receipt.Record{}}
 	for i := range payments {
 		time.Sleep(time.Second) // of the bubble
 		key := tool.CallID{Conversation: "c", Turn: "t", ID: fmt.Sprint("call-", i+1)}
@@ -73,7 +73,7 @@ func TestWhatWasChangedIsFound(t *testing.T) {
 		"the last receipt": {func(in *receipt.Input) {
 			in.Lines[0].Body = strings.Replace(in.Lines[0].Body, "pay", "say", 1)
 		}, []string{"receipt 4 is not the one that stood there"}},
-		"a receipt is left out": {func(in *receipt.Input) { in.Lines[2].Body = "" }, []string{"receipt 2 is missing: it was written", `"call-2" of turn "t" was settled`}},
+		"a receipt is left out": {func(in *receipt.Input) { in.Lines[2].Body = "" }, []string{"receipt 2 is missing: it is kept until", `"call-2" of turn "t" was settled`}},
 		"a receipt is no more":  {func(in *receipt.Input) { in.Lines[1].Body = "{" }, []string{"receipt 3 is not the one", "receipt 3:", `"call-3" of turn "t" was settled`}},
 		"a receipt stands elsewhere": {func(in *receipt.Input) {
 			in.Lines[1].Body, in.Lines[2].Body = in.Lines[2].Body, in.Lines[1].Body
@@ -84,6 +84,11 @@ func TestWhatWasChangedIsFound(t *testing.T) {
 			r.Result = "another"
 			in.Records[call(2)] = r
 		}, []string{`the record of "call-2" of turn "t" is not what receipt 2 says of it`}},
+		"a record that was settled since the receipts were read": {func(in *receipt.Input) {
+			r := in.Records[call(2)]
+			r.Result, r.Finished = "another", in.Now.Add(time.Second)
+			in.Records[call(2)] = r
+		}, nil},
 		"a record is left out": {func(in *receipt.Input) { delete(in.Records, call(2)) }, []string{`the record of "call-2" of turn "t" is missing`}},
 		"a record without a receipt": {func(in *receipt.Input) {
 			in.Records[receipt.Call{ID: "x"}] = receipt.Record{Receipted: true, Finished: in.Now}
@@ -142,7 +147,7 @@ func TestWhatIsVerified(t *testing.T) {
 	if got := receipt.Verify(in); got.Checked != 1 || got.Forgotten != 2 || len(got.Problems) != 0 {
 		t.Errorf("%+v", got)
 	}
-	if got := receipt.Verify(receipt.Input{Retention: retention}); got.Checked != 0 || len(got.Problems) != 0 {
+	if got := receipt.Verify(receipt.Input{}); got.Checked != 0 || len(got.Problems) != 0 {
 		t.Errorf("of nothing: %+v", got)
 	}
 }
@@ -154,12 +159,17 @@ func TestACallThatRunsAgain(t *testing.T) {
 	r := in.Records[receipt.Call{Turn: "t", ID: "call-1"}]
 	in.Lines[0].Body = strings.Replace(in.Lines[0].Body, `"done"`, `"not_run"`, 1)
 	in.Hash = in.Lines[0].Hash()
-	for state, epoch := range map[string]int64{"claimed": 2, "closed": 1, "not_run": 1} {
+	for state, epoch := range map[string]int64{"claimed": 2, "closed": 1, "held": 1, "not_run": 1} {
 		r.State, r.Epoch = state, epoch
 		in.Records[receipt.Call{Turn: "t", ID: "call-1"}] = r
 		if got := receipt.Verify(in); len(got.Problems) != 0 {
 			t.Errorf("%s: %q", state, got.Problems)
 		}
+	}
+	r.State, r.Epoch, r.Result = "not_run", 1, "" // once a hold of it is over
+	in.Records[receipt.Call{Turn: "t", ID: "call-1"}] = r
+	if got := receipt.Verify(in); len(got.Problems) != 0 {
+		t.Errorf("after a hold: %q", got.Problems)
 	}
 	r.State, r.Epoch = "claimed", 1
 	in.Records[receipt.Call{Turn: "t", ID: "call-1"}] = r
