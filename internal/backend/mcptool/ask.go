@@ -13,7 +13,7 @@ import (
 var handsOn = map[string]string{methodElicit: "elicitation", methodSample: "sampling"}
 
 // errNobodyToAsk is what a server is told that asks for something and gets nothing.
-var errNobodyToAsk = errors.New("there is no one caller here who can be asked: none is, or there are several calls under way")
+var errNobodyToAsk = errors.New("there is no one caller here who can be asked: none is, or there are several calls under way, or one that was given up")
 
 // offers are the capabilities by which a server is told that it may ask.
 func (b *Backend) offers() *mcp.ClientCapabilities {

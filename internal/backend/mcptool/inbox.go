@@ -38,7 +38,12 @@ type inbox struct {
 	hear func(method string, params json.RawMessage)
 	// callers are those of the calls that are under way, nil for one that cannot be told.
 	callers map[*hearing]backend.Caller
+	// lingers is until when the server may be at work on a call that nobody waits for any more.
+	lingers time.Time
 }
+
+// lingering is for how long a server may go on with a call that was given up.
+const lingering = 15 * time.Minute
 
 func newInbox() *inbox {
 	in := &inbox{
@@ -163,12 +168,20 @@ func (in *inbox) underWay(h *hearing, caller backend.Caller) (over func()) {
 	}
 }
 
-// only is the caller of the only call that is under way; nil where there is another, since a
-// server does not say of which it speaks, and one caller is to hear nothing of another's.
+// linger notes that a call was given up whose answer has not come.
+func (in *inbox) linger() {
+	in.mu.Lock()
+	defer in.mu.Unlock()
+	in.lingers = time.Now().Add(lingering)
+}
+
+// only is the caller of the only call that is under way; nil where there is another, or was one that
+// was given up, since a server does not say of which it speaks, and one caller is to hear nothing of
+// another's.
 func (in *inbox) only() (caller backend.Caller) {
 	in.mu.Lock()
 	defer in.mu.Unlock()
-	if len(in.callers) != 1 {
+	if len(in.callers) != 1 || time.Now().Before(in.lingers) {
 		return nil
 	}
 	for _, caller = range in.callers {

@@ -37,12 +37,17 @@ func (b *Backend) Invoke(ctx context.Context, call backend.Invocation) (tool.Rep
 	lasting, end := s.lasting(ctx)
 	defer end()
 	_, err := s.client.CallTool(c.in(lasting), params)
-	reply, failure, handle := s.outcome(ctx, &call, s.done(c), err)
+	a := s.done(c)
+	h.open = a.sent && (a.outcome == unanswered || a.outcome == brokenOff)
+	reply, failure, handle := s.outcome(ctx, &call, a, err)
 	if handle == nil {
 		return reply, failure
 	}
 	leave() // what is followed holds no session
-	return b.follow(ctx, h, handle)
+	h.open = true
+	reply, failure = b.follow(ctx, h, handle)
+	h.open = failure != nil && failure.Evidence == tool.Ambiguous
+	return reply, failure
 }
 
 // params are those of the request of a call.
@@ -101,6 +106,9 @@ type hearing struct {
 	// token is that of its progress; empty where nobody wants to hear of that.
 	token string
 
+	// open: its server may be at work on it.
+	open bool
+
 	session *session
 	over    func()
 }
@@ -121,7 +129,9 @@ func (h *hearing) at(s *session) {
 // stop has it heard of no more.
 func (h *hearing) stop() {
 	if h.session != nil {
-		h.over()
+		if h.over(); h.open {
+			h.session.linger()
+		}
 		h.session = nil
 	}
 }

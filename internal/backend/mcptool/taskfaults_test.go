@@ -10,6 +10,8 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+
 	"github.com/sidecall/sidecall/internal/backend"
 	"github.com/sidecall/sidecall/internal/tool"
 	"github.com/sidecall/sidecall/test/testkit/deadline"
@@ -116,6 +118,41 @@ func TestACallIsHeardOfWhereItsTaskIs(t *testing.T) {
 	two.progressed(note)
 	if two.only() != nil || notes != 1 {
 		t.Error("it is heard of after its end")
+	}
+}
+
+// What a server asks after a call was given up may be about that: the caller of another is not asked.
+func TestACallThatWasGivenUpAsksNobodyElse(t *testing.T) {
+	asked := func(r *running) backend.Caller {
+		h := &hearing{call: &backend.Invocation{Caller: new(answering)}}
+		h.at(r.state.Load().session)
+		defer h.stop()
+		return r.state.Load().session.only()
+	}
+	s := newTaskSite(t, true, `{"status":"working"}`)
+	r := s.run(t)
+	ctx, leave := context.WithCancel(t.Context())
+	if _, f := r.Invoke(ctx, backend.Invocation{Target: "slow", Progress: func(backend.Sign) { leave() }}); f == nil || asked(r) != nil {
+		t.Errorf("a task that was left: %v, and another caller is asked", f)
+	}
+	for name, ends := range map[string]bool{"answered": true, "given up": false} {
+		ctx, leave := context.WithCancel(t.Context())
+		s := newSite(t, mcp.StreamableHTTPOptions{})
+		s.before(func(w http.ResponseWriter, req *http.Request, body string) bool {
+			if strings.Contains(body, methodCall) && !ends {
+				leave()
+				<-req.Context().Done()
+				return true
+			}
+			return false
+		})
+		r := run(t, s.config(t))
+		r.up()
+		_, _ = r.Invoke(ctx, backend.Invocation{Target: "echo", Args: json.RawMessage(`{"text":"x"}`)})
+		if (asked(r) != nil) != ends {
+			t.Errorf("%s: another caller is asked: %v", name, !ends)
+		}
+		leave()
 	}
 }
 
