@@ -9,6 +9,8 @@ import (
 	"errors"
 	"slices"
 	"strings"
+	"sync"
+	"time"
 
 	"github.com/sidecall/sidecall/internal/backend"
 	"github.com/sidecall/sidecall/internal/catalog"
@@ -18,6 +20,8 @@ const (
 	// maxPages bounds the pages of one list of one server, maxItems the items of all.
 	maxPages = 1000
 	maxItems = 10_000
+	// listTime bounds the list of one server: who hangs hides nothing of the others.
+	listTime = 10 * time.Second
 	// The errors of JSON-RPC: no such method, parameters that cannot be (in 2026-07-28 also no such
 	// resource), and no such resource in revisions before it.
 	noMethod, badParams, noResource = -32601, -32602, -32002
@@ -84,33 +88,42 @@ func (s Servers) Request(ctx context.Context, method string, params json.RawMess
 // list makes one list, without pages. A server that does not answer, or has nothing of the kind,
 // adds nothing to it.
 func (s Servers) list(ctx context.Context, method, key, name string, room backend.Room) (json.RawMessage, error) {
-	all := []map[string]json.RawMessage{}
-	seen := map[string]bool{}
-	var failed error
-	for _, server := range s {
-		err := server.pages(ctx, method, key, room, func(item map[string]json.RawMessage) bool {
+	ctx, cancel := context.WithTimeout(ctx, listTime)
+	defer cancel()
+	found, errs := make([][]map[string]json.RawMessage, len(s)), make([]error, len(s))
+	var all sync.WaitGroup
+	for i, server := range s {
+		all.Go(func() {
+			errs[i] = server.pages(ctx, method, key, room, func(item map[string]json.RawMessage) bool {
+				found[i] = append(found[i], item)
+				return len(found[i]) < maxItems
+			})
+		})
+	}
+	all.Wait()
+	items, seen := []map[string]json.RawMessage{}, map[string]bool{}
+	for i, server := range s {
+		for _, item := range found[i] {
 			var named string
 			if json.Unmarshal(item[name], &named) != nil {
-				return true
+				continue
 			}
 			if key == "prompts" {
 				named = server.prefix + named
 				item[name], _ = json.Marshal(named) // a text
 			}
-			if !seen[named] {
+			if !seen[named] && len(items) < maxItems {
 				seen[named] = true
-				all = append(all, item)
+				items = append(items, item)
 			}
-			return len(all) < maxItems
-		})
-		if refusal, ok := errors.AsType[*backend.Refusal](err); err != nil && (!ok || refusal.Code != noMethod) {
-			failed = err
 		}
 	}
-	if len(all) == 0 && failed != nil {
-		return nil, failed
+	for _, err := range errs {
+		if refusal, ok := errors.AsType[*backend.Refusal](err); len(items) == 0 && err != nil && (!ok || refusal.Code != noMethod) {
+			return nil, err
+		}
 	}
-	return json.Marshal(map[string]any{key: all})
+	return json.Marshal(map[string]any{key: items})
 }
 
 // pages yields the items of a list of a server, until it is told to stop.
@@ -150,15 +163,20 @@ func text(value json.RawMessage) (t string) {
 	return t
 }
 
-// first is the answer of the first server that has one.
+// first is the answer of the first server that has one. Each has its share of the time that is left.
 func (s Servers) first(ctx context.Context, method string, params json.RawMessage, room backend.Room) (json.RawMessage, error) {
 	var refused error = &backend.Refusal{Code: noMethod, Message: "no server behind this one has that"}
-	for _, server := range s {
+	for i, server := range s {
 		own, theirs := server.addressed(method, params)
 		if !theirs {
 			continue
 		}
-		result, err := server.ask(ctx, method, own, room)
+		share, cancel := ctx, context.CancelFunc(func() {})
+		if end, ok := ctx.Deadline(); ok {
+			share, cancel = context.WithTimeout(ctx, time.Until(end)/time.Duration(len(s)-i))
+		}
+		result, err := server.ask(share, method, own, room)
+		cancel()
 		if err == nil {
 			return result, nil
 		}

@@ -69,6 +69,9 @@ func (b *Backend) Forward(ctx context.Context, method string, params json.RawMes
 	}
 	defer s.leave()
 	a, err := s.exchange(ctx, &capture{room: room}, func(ctx context.Context) error { return send(ctx, s, params) })
+	if a.outcome == unanswered && ctx.Err() != nil {
+		notify(s.suspect)
+	}
 	switch {
 	case method == methodSubscribe && (a.outcome == unanswered && err == nil || a.outcome == resulted):
 		return nothing, b.listening.subscribes(params)
