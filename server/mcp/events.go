@@ -36,7 +36,7 @@ type sent struct {
 
 	in    *list.List // nil of a stream that belongs to no request
 	at    *list.Element
-	first int           // the index of the first that is kept
+	first int // the index of the first that is kept
 	data  [][]byte
 	bytes int
 }

@@ -279,11 +279,7 @@ func (f *face) receive(next sdk.MethodHandler) sdk.MethodHandler {
 		}
 		switch params := req.GetParams().(type) {
 		case *sdk.InitializeParams:
-			// The revision without sessions is not begun by this: whoever offers it gets the latest with
-			// some, and is what it has agreed to.
-			if params.ProtocolVersion >= stateless20260728 {
-				params.ProtocolVersion = sessions20251125
-			}
+			params.ProtocolVersion = begun(params.ProtocolVersion)
 		case *sdk.ListToolsParams:
 			if err := f.look(ctx); err != nil {
 				return nil, rpcError(err)
@@ -304,6 +300,15 @@ func (f *face) receive(next sdk.MethodHandler) sdk.MethodHandler {
 		}
 		return unwrapped(req.GetSession(), result), nil
 	}
+}
+
+// begun is the revision of a session that a client begins with one. The one that has no sessions is not
+// begun so: whoever offers it gets the latest that has, and speaks what it has agreed to.
+func begun(offered string) string {
+	if offered >= stateless20260728 {
+		return sessions20251125
+	}
+	return offered
 }
 
 // logAt has a session told of log messages before its client says which it wants.
