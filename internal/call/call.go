@@ -103,6 +103,11 @@ func newCall(snapshot *catalog.Snapshot, req Request) *call {
 	return c
 }
 
+// observes reports that the call is only looked at.
+func (c *call) observes() bool {
+	return c.of.Profile.Observe != nil && !c.of.Stranger && !c.ValidateOnly
+}
+
 // spokenOf is the call with its tool, or where that is gone with one of its name and an effect, to be
 // spoken of.
 func (c *call) spokenOf(effect tool.Effect) resolved {

@@ -22,11 +22,6 @@ import (
 // rule, no breaker. What they would have said is found out when it has ended. What a profile may
 // call at all holds as ever.
 
-// observes reports that the call is only looked at.
-func (c *call) observes() bool {
-	return c.of.Profile.Observe != nil && !c.of.Stranger && !c.ValidateOnly
-}
-
 // observe makes a call and writes it down.
 func (e *Executor) observe(ctx context.Context, c *call) *response {
 	if c.of.Route == nil || !c.of.Profile.Allows(c.of.Route.Tool.Name) || c.of.Route.Refused != "" {
