@@ -33,6 +33,7 @@ func (o *Operator) VerifyReceipts(ctx context.Context, req *sidecallv1.VerifyRec
 		return nil, statusOf(err)
 	}
 	res := &sidecallv1.VerifyReceiptsResponse{
+		ConversationId: req.GetConversationId(),
 		Receipts: head.Count, Checked: found.Checked, Forgotten: found.Forgotten, More: more, Enabled: o.Executor.Dedupe.LeavesReceipts(),
 	}
 	if head.Count > 0 {

@@ -29,6 +29,8 @@ type verifying struct {
 	operating
 
 	conversation, noted string
+	// list is what is printed for programs of all conversations.
+	list *jsonList[*sidecallv1.VerifyReceiptsResponse]
 }
 
 func newReceipts() *cobra.Command {
@@ -73,6 +75,7 @@ func (v *verifying) verify() error {
 		return v.ended(bad, err)
 	}
 	bad := false
+	v.list = &jsonList[*sidecallv1.VerifyReceiptsResponse]{out: v.cmd.OutOrStdout()}
 	for token := ""; ; {
 		page, err := v.client.Conversations().ListConversations(v.cmd.Context(), &sidecallv1.ListConversationsRequest{PageSize: listPage, PageToken: token})
 		if err != nil {
@@ -85,9 +88,13 @@ func (v *verifying) verify() error {
 			}
 			bad = bad || changed
 		}
-		if token = page.GetNextPageToken(); token == "" {
-			return v.ended(bad, nil)
+		if token = page.GetNextPageToken(); token != "" {
+			continue
 		}
+		if v.asJSON {
+			err = v.list.end()
+		}
+		return v.ended(bad, err)
 	}
 }
 
@@ -106,8 +113,10 @@ func (v *verifying) one(id string) (bad bool, err error) {
 	}
 	bad = len(res.GetProblems()) > 0
 	switch out := v.cmd.OutOrStdout(); {
-	case v.asJSON && (v.conversation != "" || bad || res.GetReceipts() > 0):
+	case v.asJSON && v.conversation != "":
 		return bad, writeMessage(out, res)
+	case v.asJSON && (bad || res.GetReceipts() > 0):
+		return bad, v.list.write([]*sidecallv1.VerifyReceiptsResponse{res})
 	case v.asJSON:
 	case res.GetReceipts() == 0 && !bad:
 		if v.conversation != "" {

@@ -12,6 +12,7 @@ import (
 func (f *fakeSidecar) VerifyReceipts(ctx context.Context, req *sidecallv1.VerifyReceiptsRequest) (*sidecallv1.VerifyReceiptsResponse, error) {
 	f.noted = append(f.noted, req.GetNotedHead())
 	if found := f.receipts[req.GetConversationId()]; found != nil {
+		found.ConversationId = req.GetConversationId()
 		return found, f.ofItsTenant(ctx)
 	}
 	return &sidecallv1.VerifyReceiptsResponse{Enabled: true}, f.ofItsTenant(ctx)
@@ -73,6 +74,13 @@ func TestReceiptsOnATerminal(t *testing.T) {
 	}
 	if err := json.Unmarshal([]byte(asJSON.out), &said); asJSON.code != exitFailed || err != nil || len(said.Problems) != 2 {
 		t.Errorf("%+v: %v", asJSON, err)
+	}
+	var every []struct {
+		ConversationID string `json:"conversation_id"`
+	}
+	list := command(t, "receipts", "verify", "--json", "--addr", addr)
+	if err := json.Unmarshal([]byte(list.out), &every); err != nil || len(every) != 2 || every[0].ConversationID != "good" || every[1].ConversationID != "old" {
+		t.Errorf("of all, as JSON: %+v, %v", list, err)
 	}
 	fake.listed[1].Conversations[0].ConversationId = "bad"
 	if got := command(t, "receipts", "verify", "--addr", addr); got.code != exitFailed || !strings.Contains(got.out, "good") || !strings.Contains(got.out, "bad") {

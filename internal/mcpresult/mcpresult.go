@@ -92,7 +92,11 @@ func block(b *sidecallv1.ContentBlock) mcp.Content {
 	case b.GetType() == "audio":
 		return &mcp.AudioContent{Data: b.GetData(), MIMEType: b.GetMimeType()}
 	default:
-		return &mcp.EmbeddedResource{Resource: &mcp.ResourceContents{URI: b.GetUri(), MIMEType: b.GetMimeType(), Text: b.GetText(), Blob: b.GetData()}}
+		contents := &mcp.ResourceContents{URI: b.GetUri(), MIMEType: b.GetMimeType(), Text: b.GetText(), Blob: b.GetData()}
+		if contents.Text == "" && contents.Blob == nil {
+			contents.Blob = []byte{} // one of the two has to be there, and the SDK leaves an empty text out
+		}
+		return &mcp.EmbeddedResource{Resource: contents}
 	}
 }
 

@@ -14,6 +14,9 @@ func TestOf(t *testing.T) {
 		`{"_meta":{"dev.sidecall/replayed":true},"content":[{"type":"text","text":"paid"}],"structuredContent":{"a":1.0}}`: {
 			Content: "paid", StructuredContentJson: `{"a":1.0}`, Replayed: true,
 		},
+		`{"content":[{"type":"resource","resource":{"uri":"u:2","blob":""}}]}`: { // an empty file
+			Blocks: []*sidecallv1.ContentBlock{{Type: "resource", Uri: "u:2"}},
+		},
 		`{"content":[{"type":"text","text":"no"}],"structuredContent":{"code":"NOT_FOUND","field":"f","constraint":"c","received":"r","hint":"h"},"isError":true}`: {
 			Content: "no", IsError: true, Error: &sidecallv1.ToolError{Code: "NOT_FOUND", Field: "f", Constraint: "c", Received: "r", Hint: "h"},
 		},

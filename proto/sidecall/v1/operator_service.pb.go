@@ -3107,9 +3107,11 @@ type VerifyReceiptsResponse struct {
 	// There are more receipts, or calls, than are looked at: the last 10,000.
 	More bool `protobuf:"varint,8,opt,name=more,proto3" json:"more,omitempty"`
 	// Settlements leave receipts now.
-	Enabled       bool `protobuf:"varint,9,opt,name=enabled,proto3" json:"enabled,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	Enabled bool `protobuf:"varint,9,opt,name=enabled,proto3" json:"enabled,omitempty"`
+	// The conversation.
+	ConversationId string `protobuf:"bytes,10,opt,name=conversation_id,json=conversationId,proto3" json:"conversation_id,omitempty"`
+	unknownFields  protoimpl.UnknownFields
+	sizeCache      protoimpl.SizeCache
 }
 
 func (x *VerifyReceiptsResponse) Reset() {
@@ -3203,6 +3205,13 @@ func (x *VerifyReceiptsResponse) GetEnabled() bool {
 		return x.Enabled
 	}
 	return false
+}
+
+func (x *VerifyReceiptsResponse) GetConversationId() string {
+	if x != nil {
+		return x.ConversationId
+	}
+	return ""
 }
 
 // ListHeldRequest asks for a page of the calls that are held, or for one of them.
@@ -4020,7 +4029,7 @@ const file_sidecall_v1_operator_service_proto_rawDesc = "" +
 	"\x15VerifyReceiptsRequest\x12'\n" +
 	"\x0fconversation_id\x18\x01 \x01(\tR\x0econversationId\x12\x1d\n" +
 	"\n" +
-	"noted_head\x18\x02 \x01(\tR\tnotedHead\"\xa1\x02\n" +
+	"noted_head\x18\x02 \x01(\tR\tnotedHead\"\xca\x02\n" +
 	"\x16VerifyReceiptsResponse\x12\x12\n" +
 	"\x04head\x18\x01 \x01(\tR\x04head\x12\x1a\n" +
 	"\breceipts\x18\x02 \x01(\x03R\breceipts\x12\x18\n" +
@@ -4030,7 +4039,9 @@ const file_sidecall_v1_operator_service_proto_rawDesc = "" +
 	"\bproblems\x18\x06 \x03(\tR\bproblems\x12#\n" +
 	"\rproblems_left\x18\a \x01(\x05R\fproblemsLeft\x12\x12\n" +
 	"\x04more\x18\b \x01(\bR\x04more\x12\x18\n" +
-	"\aenabled\x18\t \x01(\bR\aenabled\"\xaf\x01\n" +
+	"\aenabled\x18\t \x01(\bR\aenabled\x12'\n" +
+	"\x0fconversation_id\x18\n" +
+	" \x01(\tR\x0econversationId\"\xaf\x01\n" +
 	"\x0fListHeldRequest\x12\x1b\n" +
 	"\tpage_size\x18\x01 \x01(\x05R\bpageSize\x12\x1d\n" +
 	"\n" +

@@ -568,7 +568,7 @@ class VerifyReceiptsRequest(_message.Message):
     def __init__(self, conversation_id: _Optional[str] = ..., noted_head: _Optional[str] = ...) -> None: ...
 
 class VerifyReceiptsResponse(_message.Message):
-    __slots__ = ("head", "receipts", "checked", "forgotten", "since", "problems", "problems_left", "more", "enabled")
+    __slots__ = ("head", "receipts", "checked", "forgotten", "since", "problems", "problems_left", "more", "enabled", "conversation_id")
     HEAD_FIELD_NUMBER: _ClassVar[int]
     RECEIPTS_FIELD_NUMBER: _ClassVar[int]
     CHECKED_FIELD_NUMBER: _ClassVar[int]
@@ -578,6 +578,7 @@ class VerifyReceiptsResponse(_message.Message):
     PROBLEMS_LEFT_FIELD_NUMBER: _ClassVar[int]
     MORE_FIELD_NUMBER: _ClassVar[int]
     ENABLED_FIELD_NUMBER: _ClassVar[int]
+    CONVERSATION_ID_FIELD_NUMBER: _ClassVar[int]
     head: str
     receipts: int
     checked: int
@@ -587,7 +588,8 @@ class VerifyReceiptsResponse(_message.Message):
     problems_left: int
     more: bool
     enabled: bool
-    def __init__(self, head: _Optional[str] = ..., receipts: _Optional[int] = ..., checked: _Optional[int] = ..., forgotten: _Optional[int] = ..., since: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., problems: _Optional[_Iterable[str]] = ..., problems_left: _Optional[int] = ..., more: _Optional[bool] = ..., enabled: _Optional[bool] = ...) -> None: ...
+    conversation_id: str
+    def __init__(self, head: _Optional[str] = ..., receipts: _Optional[int] = ..., checked: _Optional[int] = ..., forgotten: _Optional[int] = ..., since: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., problems: _Optional[_Iterable[str]] = ..., problems_left: _Optional[int] = ..., more: _Optional[bool] = ..., enabled: _Optional[bool] = ..., conversation_id: _Optional[str] = ...) -> None: ...
 
 class ListHeldRequest(_message.Message):
     __slots__ = ("page_size", "page_token", "conversation_id", "turn_id", "tool_use_id")
