@@ -34,7 +34,7 @@ func (o *Operator) VerifyReceipts(ctx context.Context, req *sidecallv1.VerifyRec
 	}
 	res := &sidecallv1.VerifyReceiptsResponse{
 		ConversationId: req.GetConversationId(),
-		Receipts: head.Count, Checked: found.Checked, Forgotten: found.Forgotten, More: more, Enabled: o.Executor.Dedupe.LeavesReceipts(),
+		Receipts:       head.Count, Checked: found.Checked, Forgotten: found.Forgotten, More: more, Enabled: o.Executor.Dedupe.LeavesReceipts(),
 	}
 	if head.Count > 0 {
 		res.Head = receipt.Noted{Count: head.Count, Hash: head.Hash}.String()
