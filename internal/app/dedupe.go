@@ -17,13 +17,16 @@ import (
 // and what keeps conversations in the store. Closing the first closes them. In a store that is
 // brought there are no conversations, and none come to it.
 func openDedupe(cfg *config.Config, instance string, t *telemetry.Telemetry, brought dedupe.Store) (*dedupe.Dedupe, *conversation.Book, error) {
-	store, book := brought, newBook(cfg, memory.New(memory.Options{MaxBytes: 1 << 20}))
-	if brought == nil {
+	var kept conversation.Store
+	store := brought
+	if brought != nil {
+		kept = memory.New(memory.Options{MaxBytes: 1 << 20})
+	} else {
 		opened, err := openStore(cfg, t)
 		if err != nil {
 			return nil, nil, err
 		}
-		store, book = opened, newBook(cfg, opened)
+		store, kept = opened, opened
 	}
 	journal, err := openJournal(cfg, t)
 	if err != nil {
@@ -33,7 +36,7 @@ func openDedupe(cfg *config.Config, instance string, t *telemetry.Telemetry, bro
 		Journal: journal, LateBytes: lateBytes(cfg), Log: t.Logger,
 		Lease: cfg.Lease, Patience: call.SettleTimeout, Retention: cfg.Retention, Receipts: cfg.Receipts, Incarnation: incarnation(),
 		Instance: contested(cfg, instance), Who: self(), Gone: gone,
-	}), book, nil
+	}), newBook(cfg, kept), nil
 }
 
 func newBook(cfg *config.Config, store conversation.Store) *conversation.Book {

@@ -4,7 +4,7 @@ import (
 	"context"
 	"errors"
 
-	"github.com/sidecall/sidecall/internal/call"
+	"github.com/sidecall/sidecall/dedupe"
 	"github.com/sidecall/sidecall/internal/config"
 	"github.com/sidecall/sidecall/internal/notify"
 	"github.com/sidecall/sidecall/internal/telemetry"
@@ -49,15 +49,11 @@ func (p *parts) tellOpen(ctx context.Context) error {
 			return err
 		}
 		for _, open := range page.Calls {
-			event, needed := call.EventOf(open.Key, open.Record)
-			if !needed {
-				continue
+			why := "it was of unknown outcome when this sidecar was started"
+			if open.Record.State == dedupe.Held {
+				why = "it was held when this sidecar was started"
 			}
-			event.Why = "it was of unknown outcome when this sidecar was started"
-			if event.Kind == notify.Held {
-				event.Why = "it was held when this sidecar was started"
-			}
-			p.notifier.Tell(event)
+			p.notifier.TellOf(open.Key, &open.Record, why)
 		}
 		if from = page.Next; from == "" {
 			return nil

@@ -76,7 +76,7 @@ type report struct {
 	notes []string       // what was changed in its arguments
 	cause error          // for the log only
 	stack string         // of a panic, for the log only
-	ended dedupe.Record  // as it is left, for who tells of what a person is needed for
+	open  *dedupe.Record // as it is left where a person is needed; else nil
 }
 
 func newCall(snapshot *catalog.Snapshot, req Request) *call {

@@ -34,14 +34,14 @@ func (r recorded) answer() *answer {
 	case dedupe.Replay:
 		return r.unlessJournaled(r.replay())
 	case dedupe.OutcomeUnknown:
-		r.log.ended = r.Record
+		r.log.open = &r.Record
 		return r.unlessJournaled(r.sayWhatIsBlocked(r.unknownAgain()))
 	case dedupe.Mismatch:
 		return r.result().Refused(r.subject().Reused(r.Record), 0)
 	case dedupe.InFlight:
 		return r.result().Refused(explain.InProgress(r.Key.ID), explain.WhenInProgress)
 	case dedupe.AwaitsApproval:
-		r.log.ended = r.Record
+		r.log.open = &r.Record
 		return r.held()
 	case dedupe.DuplicateEffect:
 		return r.duplicate()

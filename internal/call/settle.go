@@ -27,8 +27,11 @@ func (e *Executor) settle(ctx context.Context, c *admitted, end ending) *respons
 		return e.respond(c.call, end.answer)
 	}
 	end.answer.Recorded, end.answer.Approval = true, c.approval
-	c.log.ended = c.claim.Record()
-	c.log.ended.State, c.log.ended.Approval = end.state, nil
+	if end.state == dedupe.Unknown || end.state == dedupe.Held {
+		left := c.claim.Record()
+		left.State, left.Approval = end.state, nil
+		c.log.open = &left
+	}
 	c.held.end(end.answer, end.state, e.Recorder.Panicked)
 	var leaves rules.Leaves
 	res, shaped := c.render(end.answer)

@@ -4,11 +4,7 @@ import (
 	"context"
 	"runtime/debug"
 	"slices"
-	"strconv"
-	"time"
 
-	"github.com/sidecall/sidecall/dedupe"
-	"github.com/sidecall/sidecall/internal/notify"
 	"github.com/sidecall/sidecall/internal/telemetry"
 	"github.com/sidecall/sidecall/internal/tool"
 	sidecallv1 "github.com/sidecall/sidecall/proto/sidecall/v1"
@@ -93,9 +89,8 @@ func (e *Executor) tell(caller context.Context, c *call, res *response) {
 	} else if _, known := c.snapshot.Lookup(c.Tool); known && res.GetError() != nil {
 		e.texts.add(c.Tool, res.GetError())
 	}
-	if event, needed := EventOf(c.Key, c.log.ended); needed {
-		event.Why = res.GetError().GetConstraint()
-		e.Notify.Tell(event)
+	if c.log.open != nil {
+		e.Notify.TellOf(c.Key, c.log.open, res.GetError().GetConstraint())
 	}
 	c.log.trace.End(caller, endOf(c, res, c.now.Sent > 0 && caller.Err() != nil))
 }
@@ -128,19 +123,4 @@ func ruleOf(c *call, res *response) string {
 	default: // whatever was about to refuse it
 		return codeRules[code]
 	}
-}
-
-// EventOf is what a webhook is told of a call with a record, but for why; false where no person is
-// needed. A hold is named by its owner, since it takes no epoch.
-func EventOf(key tool.CallID, record dedupe.Record) (event notify.Event, needed bool) {
-	event = notify.Event{Call: key, Tool: record.Tool, At: time.Now()}
-	switch {
-	case record.State == dedupe.Unknown:
-		event.Kind, event.Claim = notify.Unknown, strconv.FormatInt(record.Epoch, 10)
-	case record.State == dedupe.Held && !record.Approved():
-		event.Kind, event.Claim = notify.Held, record.Owner
-	default:
-		return event, false
-	}
-	return event, true
 }

@@ -20,6 +20,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/sidecall/sidecall/dedupe"
 	"github.com/sidecall/sidecall/internal/tool"
 	"github.com/sidecall/sidecall/retry"
 )
@@ -96,6 +97,21 @@ func (n *Notifier) Tell(e Event) {
 	default:
 		n.Dropped.Add(1)
 	}
+}
+
+// TellOf tells of a call with a record, if a person is needed for it. A hold is named by its owner, since
+// it takes no epoch.
+func (n *Notifier) TellOf(key tool.CallID, record *dedupe.Record, why string) {
+	event := Event{Call: key, Tool: record.Tool, Why: why, At: time.Now()}
+	switch {
+	case record.State == dedupe.Unknown:
+		event.Kind, event.Claim = Unknown, strconv.FormatInt(record.Epoch, 10)
+	case record.State == dedupe.Held && !record.Approved():
+		event.Kind, event.Claim = Held, record.Owner
+	default:
+		return
+	}
+	n.Tell(event)
 }
 
 // Run tells what comes until ctx ends: what waits then is not told.
