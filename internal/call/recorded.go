@@ -34,14 +34,14 @@ func (r recorded) answer() *answer {
 	case dedupe.Replay:
 		return r.unlessJournaled(r.replay())
 	case dedupe.OutcomeUnknown:
-		r.log.open = &r.Record
+		r.open()
 		return r.unlessJournaled(r.sayWhatIsBlocked(r.unknownAgain()))
 	case dedupe.Mismatch:
 		return r.result().Refused(r.subject().Reused(r.Record), 0)
 	case dedupe.InFlight:
 		return r.result().Refused(explain.InProgress(r.Key.ID), explain.WhenInProgress)
 	case dedupe.AwaitsApproval:
-		r.log.open = &r.Record
+		r.open()
 		return r.held()
 	case dedupe.DuplicateEffect:
 		return r.duplicate()
@@ -52,6 +52,12 @@ func (r recorded) answer() *answer {
 	case dedupe.Won, dedupe.MayRun, dedupe.Exceeded: // of which others have said why
 	}
 	panic(fmt.Sprintf("a call is answered without being run: %s", r.Verdict))
+}
+
+// open says that a person is needed for the call, as it is recorded.
+func (r recorded) open() {
+	record := r.Record
+	r.log.open = &record
 }
 
 // replay tells the recorded result of a call that is done.
