@@ -54,13 +54,14 @@ func (s *server) answer(text []byte, m message) {
 		heard := relayed(m)
 		of.heard(&heard)
 	}
-	switch of.method {
-	case methodInitialize:
+	switch {
+	case m.Result == nil: // what is refused has begun nothing
+	case of.method == methodInitialize:
 		s.tools.declared(m.Result)
 		s.greeted()
-	case methodDiscover:
+	case of.method == methodDiscover:
 		s.tools.declared(m.Result)
-	case methodList:
+	case of.method == methodList:
 		if with, ok := s.tools.withReadOutput(m.Result); ok && s.Observe == nil {
 			text = answered(json.RawMessage(m.ID), "result", with)
 		}

@@ -111,12 +111,20 @@ func (s *stub) answer(id json.RawMessage, result string) {
 	s.say(`{"jsonrpc":"2.0", "result":` + result + `, "id":` + string(id) + `}`)
 }
 
+func (s *stub) refuse(id json.RawMessage, why string) {
+	s.say(`{"jsonrpc":"2.0","id":` + string(id) + `,"error":` + why + `}`)
+}
+
 func (s *stub) hear(line string, m stubMessage) {
 	switch m.Method {
 	case "initialize":
 		s.enter("initialize")
 		s.say("this is no message")
-		if s.kind == "mute" {
+		switch s.kind {
+		case "mute":
+			return
+		case "modern":
+			s.refuse(m.ID, `{"code":-32022,"message":"unsupported protocol version","data":{"supported":["2026-07-28"]}}`)
 			return
 		}
 		can := ``
@@ -156,7 +164,7 @@ func (s *stub) hear(line string, m stubMessage) {
 	case "": // the client's answer to what was asked
 		s.answer(s.asker, `{"content":[{"type":"text","text":"the client says `+strings.ReplaceAll(string(m.Result), `"`, `'`)+`"}]}`)
 	default:
-		s.say(`{"jsonrpc":"2.0","id":` + string(m.ID) + `,"error":{"code":-32601,"message":"no such method"}}`)
+		s.refuse(m.ID, `{"code":-32601,"message":"no such method"}`)
 	}
 }
 
@@ -197,7 +205,7 @@ func (s *stub) call(line string, m stubMessage) {
 	case "fail":
 		s.answer(m.ID, failResult)
 	case "refuse":
-		s.say(`{"jsonrpc":"2.0","id":` + string(m.ID) + `,"error":` + refusal + `}`)
+		s.refuse(m.ID, refusal)
 	case "step":
 		if m.Params.State == "" {
 			s.answer(m.ID, question)

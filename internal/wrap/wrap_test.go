@@ -381,6 +381,24 @@ func TestAClientWithoutAHandshake(t *testing.T) {
 	has(t, w.call("2", "params", "a"), `"resultType":"complete"`)
 }
 
+// A handshake that a server refuses, which has taken an earlier probe for the client's revision, is none: its
+// client is one without a handshake, and the next process is not greeted in its place.
+func TestAHandshakeThatIsRefused(t *testing.T) {
+	t.Parallel()
+	w := start(t, "modern", false)
+	has(t, w.ask("1", "initialize", `{"protocolVersion":"2025-11-25"}`), "-32022")
+	call := func(tool string) string {
+		return `{"name":"` + tool + `","arguments":{},"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","dev.sidecall/toolUseId":"` + tool + `"}}`
+	}
+	has(t, w.ask("2", "tools/call", call("charge")), "charged")
+	has(t, w.ask("3", "tools/call", call("charge")), "charged", `"resultType":"complete"`)
+	has(t, w.ask("4", "tools/call", call("die")), "OUTCOME_UNKNOWN")
+	has(t, w.ask("5", "tools/list", `{}`), `"charge"`)
+	if n := w.entries("initialize"); n != 1 {
+		t.Errorf("a handshake was sent %d times", n)
+	}
+}
+
 // A server that ends before it has said anything is no server.
 func TestAServerThatIsNone(t *testing.T) {
 	t.Parallel()
