@@ -82,7 +82,27 @@ func (s Servers) Request(ctx context.Context, method string, params json.RawMess
 	if list, ok := lists[method]; ok {
 		return s.list(ctx, method, list.key, list.name, room)
 	}
+	if method == "resources/subscribe" || method == "resources/unsubscribe" {
+		return s.every(ctx, method, params, room)
+	}
 	return s.first(ctx, method, params, room)
+}
+
+// every asks all servers, and is the answer of the first that has one: many take any subscription,
+// so that a yes does not say whose the resource is.
+func (s Servers) every(ctx context.Context, method string, params json.RawMessage, room backend.Room) (json.RawMessage, error) {
+	ctx, cancel := context.WithTimeout(ctx, listTime)
+	defer cancel()
+	results, errs := make([]json.RawMessage, len(s)), make([]error, len(s))
+	var all sync.WaitGroup
+	for i, server := range s {
+		all.Go(func() { results[i], errs[i] = server.ask(ctx, method, params, room) })
+	}
+	all.Wait()
+	if i := slices.Index(errs, nil); i >= 0 {
+		return results[i], nil
+	}
+	return nil, most(errs)
 }
 
 // list makes one list, without pages. A server that does not answer, or has nothing of the kind,
@@ -165,7 +185,7 @@ func text(value json.RawMessage) (t string) {
 
 // first is the answer of the first server that has one. Each has its share of the time that is left.
 func (s Servers) first(ctx context.Context, method string, params json.RawMessage, room backend.Room) (json.RawMessage, error) {
-	var refused error = &backend.Refusal{Code: noMethod, Message: "no server behind this one has that"}
+	var refused []error
 	for i, server := range s {
 		own, theirs := server.addressed(method, params)
 		if !theirs {
@@ -180,11 +200,20 @@ func (s Servers) first(ctx context.Context, method string, params json.RawMessag
 		if err == nil {
 			return result, nil
 		}
-		if tells(err) > tells(refused) {
-			refused = err
+		refused = append(refused, err)
+	}
+	return nil, most(refused)
+}
+
+// most is the error of several that says most.
+func most(errs []error) error {
+	none := error(&backend.Refusal{Code: noMethod, Message: "no server behind this one has that"})
+	for _, err := range errs {
+		if tells(err) > tells(none) {
+			none = err
 		}
 	}
-	return nil, refused
+	return none
 }
 
 // tells is how much an error says of what was asked for: a server that does not know the method says

@@ -3,6 +3,7 @@ package forward
 import (
 	"context"
 	"encoding/json"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -10,11 +11,12 @@ import (
 	"github.com/sidecall/sidecall/internal/backend"
 )
 
-// relay is a server that has one resource, or hangs.
+// relay is a server that has one resource, or hangs. It counts what it takes of subscriptions.
 type relay struct {
 	backend.Relay
 
 	hangs bool
+	taken *atomic.Int32
 }
 
 func (r relay) Forward(ctx context.Context, method string, _ json.RawMessage, _ backend.Room) (json.RawMessage, error) {
@@ -23,6 +25,9 @@ func (r relay) Forward(ctx context.Context, method string, _ json.RawMessage, _ 
 	}
 	if ctx.Err() != nil {
 		return nil, ctx.Err()
+	}
+	if r.taken != nil {
+		r.taken.Add(1)
 	}
 	if method == "resources/list" {
 		return json.RawMessage(`{"resources":[{"uri":"test://b"}]}`), nil
@@ -42,6 +47,26 @@ func TestAServerThatHangsHidesNoOther(t *testing.T) {
 				t.Errorf("%s: %s, %v", method, got, err)
 			}
 			cancel()
+		}
+	})
+}
+
+// A server that takes any subscription does not keep it from the one that has the resource, nor one that hangs.
+func TestASubscriptionGoesToWhoeverMayHaveIt(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		same := func(text string) string { return text }
+		var any, has atomic.Int32
+		servers := Servers{{relay{hangs: true}, "a", "", same}, {relay{taken: &any}, "b", "", same}, {relay{taken: &has}, "c", "", same}}
+		for i, method := range []string{"resources/subscribe", "resources/unsubscribe"} {
+			if _, err := servers.Request(t.Context(), method, json.RawMessage(`{"uri":"test://c"}`), nil); err != nil {
+				t.Error(method, err)
+			}
+			if want := int32(i + 1); any.Load() != want || has.Load() != want {
+				t.Errorf("%s was taken by %d and %d", method, any.Load(), has.Load())
+			}
+		}
+		if _, err := servers[:1].Request(t.Context(), "resources/subscribe", nil, nil); err == nil {
+			t.Error("of a server that hangs there is no error")
 		}
 	})
 }

@@ -36,8 +36,8 @@ type face struct {
 	subscribed map[*sdk.ServerSession]map[string]bool
 	// long are the calls that may become tasks, while they run here.
 	long map[*long]bool
-	// leaving are what end that with their sessions, and the calls that have no request any more.
-	leaving sync.WaitGroup
+	// leaving is the front's, of what ends that with a session, and of calls that have no request any more.
+	leaving *sync.WaitGroup
 }
 
 func capabilities(servers bool) *sdk.ServerCapabilities {
@@ -59,6 +59,13 @@ func (f *face) sessions() (n int) {
 		n++
 	}
 	return n
+}
+
+// idle reports that nobody is there, and nothing left of anybody.
+func (f *face) idle() bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.sessions() == 0 && len(f.subscribed) == 0 && len(f.long) == 0
 }
 
 // recovered keeps a bug in one request from ending the process: the library has no net.

@@ -80,17 +80,26 @@ func (f *face) subscribe(ctx context.Context, req *sdk.SubscribeRequest) error {
 	if err := f.hand(ctx, "resources/subscribe", req.Params); err != nil {
 		return err
 	}
+	ctx = context.WithoutCancel(ctx) // it lasts as long as the session
+	if f.keep(ctx, req.Session, req.Params.URI) {
+		return f.hand(ctx, "resources/unsubscribe", &sdk.UnsubscribeParams{URI: req.Params.URI})
+	}
+	return nil
+}
+
+// keep notes what a session has subscribed to; it reports that it had already.
+func (f *face) keep(ctx context.Context, session *sdk.ServerSession, uri string) (had bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	of, known := f.subscribed[req.Session]
+	of, known := f.subscribed[session]
 	if !known {
 		of = make(map[string]bool)
-		f.subscribed[req.Session] = of
-		ctx := context.WithoutCancel(ctx) // it lasts as long as the session
-		f.leaving.Go(func() { f.leave(ctx, req.Session) })
+		f.subscribed[session] = of
+		f.leaving.Go(func() { f.leave(ctx, session) })
 	}
-	of[req.Params.URI] = true
-	return nil
+	had = of[uri]
+	of[uri] = true
+	return had
 }
 
 func (f *face) unsubscribe(ctx context.Context, req *sdk.UnsubscribeRequest) error {

@@ -11,6 +11,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"net/http"
 	"slices"
 	"strings"
@@ -40,15 +41,15 @@ type Front struct {
 	// With sessions, and the revision that has none.
 	stateful, stateless http.Handler
 
-	// life ends, by end, what follows the sidecar.
-	life      context.Context //nolint:containedctx // the front's, not a request's
-	end       context.CancelFunc
-	following sync.WaitGroup
-	asking    *asking
+	// life ends, by end, what follows the sidecar; running is all that the front does by itself.
+	life    context.Context //nolint:containedctx // the front's, not a request's
+	end     context.CancelFunc
+	running sync.WaitGroup
+	asking  *asking
 
 	mu    sync.Mutex
-	faces map[string]*face // by profile
-	every []*face          // those too that have retired, whose sessions go on
+	faces map[string]*face             // by profile
+	every map[*face]context.CancelFunc // ends each; those too that have retired, whose sessions go on
 	// opening is how many requests may be opening a session.
 	opening int
 }
@@ -58,7 +59,7 @@ func New(options Options) *Front {
 	if options.Log == nil {
 		options.Log = slog.New(slog.DiscardHandler)
 	}
-	f := &Front{options: options, faces: map[string]*face{}}
+	f := &Front{options: options, faces: map[string]*face{}, every: map[*face]context.CancelFunc{}}
 	f.life, f.end = context.WithCancel(context.Background())
 	f.asking = &asking{life: f.life, open: map[*context.CancelFunc]string{}}
 	of := func(req *http.Request) *sdk.Server {
@@ -162,7 +163,6 @@ func (f *Front) Leave() { f.end() }
 // Close ends all sessions, and what the front does by itself.
 func (f *Front) Close() {
 	f.Leave()
-	f.following.Wait()
 	for _, face := range f.all() {
 		for session := range face.server.Sessions() {
 			if err := session.Close(); err != nil {
@@ -170,14 +170,14 @@ func (f *Front) Close() {
 			}
 		}
 		face.cancelTasks(func(identity.Call) bool { return true })
-		face.leaving.Wait()
 	}
+	f.running.Wait()
 }
 
 func (f *Front) all() []*face {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	return slices.Clone(f.every)
+	return slices.Collect(maps.Keys(f.every))
 }
 
 // open counts in a request that may open a session, until done; false when there are enough.
@@ -185,7 +185,7 @@ func (f *Front) open() (done func(), ok bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	sessions := f.opening
-	for _, face := range f.every {
+	for face := range f.every {
 		sessions += face.sessions()
 	}
 	if sessions >= maxSessions {
@@ -207,7 +207,7 @@ func (f *Front) face(ctx context.Context, profile string) (*face, error) {
 	if made != nil {
 		return made, nil
 	}
-	made, err := newFace(ctx, &f.options, profile)
+	made, err := newFace(ctx, &f.options, profile, &f.running)
 	if err != nil {
 		return nil, err
 	}
@@ -220,22 +220,30 @@ func (f *Front) face(ctx context.Context, profile string) (*face, error) {
 	if f.life.Err() != nil {
 		return nil, status.Error(codes.Unavailable, "the front is closed")
 	}
-	f.faces[profile], f.every = made, append(f.every, made)
-	f.following.Go(func() { made.follow(f.life, func() { f.retire(made) }) })
+	life, end := context.WithCancel(f.life)
+	f.faces[profile], f.every[made] = made, end
+	f.running.Go(func() { made.follow(life, func() { f.retire(made) }) })
 	return made, nil
 }
 
-// retire has who comes from now on get another face.
+// retire has who comes from now on get another face, and ends those that have retired before and have
+// nobody left: who has just been given one may still begin with it.
 func (f *Front) retire(old *face) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if f.faces[old.profile] == old {
 		delete(f.faces, old.profile)
 	}
+	for face, end := range f.every {
+		if face != old && f.faces[face.profile] != face && face.idle() {
+			end()
+			delete(f.every, face)
+		}
+	}
 }
 
 // newFace returns the face of a profile, which there must be.
-func newFace(ctx context.Context, options *Options, profile string) (*face, error) {
+func newFace(ctx context.Context, options *Options, profile string, leaving *sync.WaitGroup) (*face, error) {
 	taught, err := options.Tools.GetInstructions(ctx, &sidecallv1.GetInstructionsRequest{Profile: profile})
 	if err != nil {
 		return nil, err
@@ -245,7 +253,7 @@ func newFace(ctx context.Context, options *Options, profile string) (*face, erro
 		return nil, err
 	}
 	f := &face{
-		options: options, profile: profile, servers: servers,
+		options: options, profile: profile, servers: servers, leaving: leaving,
 		listed: map[string]*sidecallv1.Tool{}, subscribed: map[*sdk.ServerSession]map[string]bool{}, long: map[*long]bool{},
 	}
 	f.handler = f.call

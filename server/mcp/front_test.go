@@ -1,0 +1,170 @@
+package mcp
+
+import (
+	"context"
+	"io"
+	"sync"
+	"testing"
+
+	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	sidecallv1 "github.com/sidecall/sidecall/proto/sidecall/v1"
+)
+
+// sidecar has no tools, and servers behind it for as long as a test says so.
+type sidecar struct {
+	sidecallv1.ToolServiceClient
+	sidecallv1.McpServiceClient
+
+	mu       sync.Mutex
+	servers  bool
+	asked    map[string]int // by method
+	meet     *sync.WaitGroup
+	followed int
+}
+
+func (s *sidecar) GetInstructions(context.Context, *sidecallv1.GetInstructionsRequest, ...grpc.CallOption) (*sidecallv1.GetInstructionsResponse, error) {
+	return new(sidecallv1.GetInstructionsResponse), nil
+}
+
+func (s *sidecar) ListTools(context.Context, *sidecallv1.ListToolsRequest, ...grpc.CallOption) (*sidecallv1.ListToolsResponse, error) {
+	return new(sidecallv1.ListToolsResponse), nil
+}
+
+func (s *sidecar) Forward(_ context.Context, req *sidecallv1.ForwardRequest, _ ...grpc.CallOption) (*sidecallv1.ForwardResponse, error) {
+	if req.GetMethod() == "resources/subscribe" {
+		s.meet.Done()
+		s.meet.Wait()
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.asked[req.GetMethod()]++
+	if !s.servers {
+		return nil, status.Error(codes.Unimplemented, "no servers")
+	}
+	return &sidecallv1.ForwardResponse{ResultJson: "{}"}, nil
+}
+
+func (s *sidecar) Follow(ctx context.Context, _ *sidecallv1.FollowRequest, _ ...grpc.CallOption) (grpc.ServerStreamingClient[sidecallv1.FollowResponse], error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.followed++
+	return &silence{ctx: ctx, end: func() {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		s.followed--
+	}}, nil
+}
+
+// silence is a stream on which nothing is said until it ends.
+type silence struct {
+	grpc.ClientStream
+
+	ctx context.Context
+	end func()
+}
+
+func (s *silence) Recv() (*sidecallv1.FollowResponse, error) {
+	<-s.ctx.Done()
+	s.end()
+	return nil, io.EOF
+}
+
+func front(t *testing.T) (*Front, *sidecar) {
+	t.Helper()
+	s := &sidecar{servers: true, asked: map[string]int{}}
+	f := New(Options{Tools: s, Servers: s})
+	t.Cleanup(f.Close)
+	return f, s
+}
+
+// A face that has retired is kept, and followed, as long as somebody has a session with it.
+func TestARetiredFaceEndsWithItsLastSession(t *testing.T) {
+	t.Parallel()
+	f, s := front(t)
+	first, err := f.face(t.Context(), "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	here, there := sdk.NewInMemoryTransports()
+	session, err := first.server.Connect(t.Context(), there, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := sdk.NewClient(&sdk.Implementation{Name: "c", Version: "1"}, nil).Connect(t.Context(), here, nil); err != nil {
+		t.Fatal(err)
+	}
+	kept := func() (known bool, n int) {
+		f.mu.Lock()
+		defer f.mu.Unlock()
+		_, known = f.every[first]
+		return known, len(f.every)
+	}
+	for range 100 {
+		now, err := f.face(t.Context(), "")
+		if err != nil {
+			t.Fatal(err)
+		}
+		f.retire(now)
+		if known, n := kept(); !known || n > 3 {
+			t.Fatalf("%d faces are kept, the one with a session among them: %t", n, known)
+		}
+	}
+	if err := session.Close(); err != nil {
+		t.Fatal(err)
+	}
+	_ = session.Wait()
+	for range 2 {
+		now, err := f.face(t.Context(), "")
+		if err != nil {
+			t.Fatal(err)
+		}
+		f.retire(now)
+	}
+	if known, n := kept(); known || n > 1 {
+		t.Errorf("%d faces are kept, the one whose session has ended among them: %t", n, known)
+	}
+	f.Close()
+	if s.followed != 0 {
+		t.Errorf("%d are followed after the end", s.followed)
+	}
+}
+
+// Two requests of a session for one resource at the same time are one subscription of it.
+func TestTwoSubscriptionsAtOnce(t *testing.T) {
+	t.Parallel()
+	f, s := front(t)
+	s.meet = new(sync.WaitGroup)
+	s.meet.Add(2)
+	face, err := f.face(t.Context(), "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	here, there := sdk.NewInMemoryTransports()
+	session, err := face.server.Connect(t.Context(), there, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := sdk.NewClient(&sdk.Implementation{Name: "c", Version: "1"}, nil).Connect(t.Context(), here, nil); err != nil {
+		t.Fatal(err)
+	}
+	var both sync.WaitGroup
+	for range 2 {
+		both.Go(func() {
+			if err := face.subscribe(t.Context(), &sdk.SubscribeRequest{Session: session, Params: &sdk.SubscribeParams{URI: "test://a"}}); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	both.Wait()
+	if err := session.Close(); err != nil {
+		t.Fatal(err)
+	}
+	f.Close()
+	if in, out := s.asked["resources/subscribe"], s.asked["resources/unsubscribe"]; in != 2 || out != 2 {
+		t.Errorf("%d subscriptions, and %d were ended", in, out)
+	}
+}
