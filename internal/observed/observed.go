@@ -38,7 +38,7 @@ type Call struct {
 	// Same is a hash of the tool and its arguments, Result one of what it returned.
 	Same   string `json:"same"`
 	Result string `json:"result,omitempty"`
-	// Ended is OK, Failed, Refused or Lost.
+	// Ended is OK, Failed, Refused, Lost or Cancelled.
 	Ended string `json:"ended"`
 	// Chars is how many characters the text of the result has, Shown how many would have been
 	// shown at the most.
@@ -61,6 +61,8 @@ const (
 	Failed  = "failed"  // the tool says so
 	Refused = "refused" // the server answers with an error of the protocol
 	Lost    = "lost"    // the server has ended before it answered
+	// Cancelled: the client did not wait for the answer.
+	Cancelled = "cancelled"
 )
 
 // Wrong is what a model would have been told of a call, but for the value that it sent.

@@ -254,7 +254,7 @@ func (r *Report) loops(calls []Call) {
 		switch {
 		case c.Wrong != nil:
 			entry.Kind, entry.Outcome = guard.Invalid, guard.Sum([]byte(c.Wrong.Code+c.Wrong.Field+c.Wrong.Constraint))
-		case c.Ended == Lost:
+		case c.Ended == Lost, c.Ended == Cancelled:
 			continue // which is no word of the tool's
 		case c.Ended != OK:
 			entry.Kind = guard.Failed

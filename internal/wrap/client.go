@@ -66,19 +66,21 @@ func (r *Relay) said(ctx context.Context, executor Executor, text []byte) {
 // replied passes on an answer to what the server has asked. What an earlier process has asked is
 // nobody's any more.
 func (r *Relay) replied(ctx context.Context, text []byte, m message) {
-	id := string(m.ID)
-	r.mu.Lock()
-	orphan := r.orphans[id]
-	delete(r.orphans, id)
-	r.mu.Unlock()
 	s := r.server(ctx)
-	if orphan || s == nil {
+	if s == nil {
 		return
 	}
+	id := string(m.ID)
 	s.mu.Lock()
+	own, asked := s.asks[id]
 	delete(s.asks, id)
 	s.mu.Unlock()
-	s.tell(text)
+	switch {
+	case own != id && asked:
+		s.tell(renamed(text, "id", []byte(own)))
+	case asked || s.first:
+		s.tell(text)
+	}
 }
 
 // noted passes on a note, but for one that a call is cancelled, which is the relay's.
@@ -87,6 +89,7 @@ func (r *Relay) noted(ctx context.Context, text []byte, m message) {
 		r.Log.Warn("a call of a tool without an id is not made: nobody could be answered")
 		return
 	}
+	given := ""
 	if m.is(methodCancelled) {
 		var of struct {
 			ID json.RawMessage `json:"requestId"`
@@ -95,8 +98,10 @@ func (r *Relay) noted(ctx context.Context, text []byte, m message) {
 		if r.calls.cancel(string(of.ID)) {
 			return
 		}
+		given = string(of.ID)
 	}
 	if s := r.server(ctx); s != nil {
+		s.giveUp(given)
 		s.tell(text)
 	}
 	if m.is(methodInitialized) {

@@ -37,8 +37,7 @@ func (s *server) Hear(text []byte) (answers bool) {
 	case m.ID != nil:
 		s.request(text, m)
 	default:
-		s.notified(m)
-		s.write(text)
+		s.write(s.notified(text, m))
 	}
 	return m.Method == nil
 }
@@ -98,22 +97,22 @@ func (s *server) deliver(id string, a mcptool.Relayed) {
 	}
 }
 
-// request passes on what the server asks the client. An id under which the client still owes an
-// answer to an earlier process is refused: the two could not be told apart.
+// request passes on what the server asks the client. The first server does so under its own ids, the next
+// ones under the relay's: the client may still answer what one before has asked.
 func (s *server) request(text []byte, m message) {
 	id := string(m.ID)
-	s.Relay.mu.Lock()
-	orphan := s.orphans[id]
-	s.Relay.mu.Unlock()
+	as := id
+	if !s.first {
+		as = string(marshal(s.newID()))
+		text = renamed(text, "id", []byte(as))
+	}
 	s.mu.Lock()
 	many := len(s.asks) >= mostAsks || len(id) > longestID
-	if s.asks != nil && !orphan && !many {
-		s.asks[id] = true
+	if s.asks != nil && !many {
+		s.asks[as] = id
 	}
 	s.mu.Unlock()
 	switch {
-	case orphan:
-		s.tell(failed(json.RawMessage(m.ID), codeInternal, "the client has not answered yet what was asked under this id before the server was started again", nil))
 	case many:
 		s.tell(failed(json.RawMessage(m.ID), codeInvalidRequest, fmt.Sprintf("at most %d requests wait for the client, with ids of at most %d bytes", mostAsks, longestID), nil))
 	default:
@@ -121,9 +120,11 @@ func (s *server) request(text []byte, m message) {
 	}
 }
 
-// notified looks at a note of the server.
-func (s *server) notified(m message) {
+// notified looks at a note of the server, and returns it as the client is told it.
+func (s *server) notified(text []byte, m message) []byte {
 	switch *m.Method {
+	case methodCancelled:
+		return s.withdrawn(text, m)
 	case methodListChanged:
 		s.tools.wish()
 	case methodProgress:
@@ -138,6 +139,26 @@ func (s *server) notified(m message) {
 			beat()
 		}
 	}
+	return text
+}
+
+// withdrawn is a note that the server does not wait for an answer of the client's any more, under the id
+// that the client knows.
+func (s *server) withdrawn(text []byte, m message) []byte {
+	params, err := readObject(m.Params)
+	if err != nil {
+		return text
+	}
+	id := string(params.get("requestId"))
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for as, own := range s.asks {
+		if own == id {
+			delete(s.asks, as)
+			return renamed(text, "params", params.set("requestId", []byte(as)).text())
+		}
+	}
+	return text
 }
 
 // Giant implements mcptool.Listener. What answers the relay or the client is told to be too long; of
@@ -160,6 +181,9 @@ func (s *server) Lost(id json.RawMessage, request []byte, known mcptool.Relayed)
 		return
 	}
 	of := s.take(jsontext.Value(id))
+	if of.method == "" {
+		return // nobody waits for it any more
+	}
 	if known.Forgotten() {
 		go s.again(jsontext.Value(id), request, of) // within readyWait
 		return

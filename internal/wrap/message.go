@@ -138,6 +138,15 @@ func answered(id json.RawMessage, member string, value []byte) []byte {
 	return b.Bytes()
 }
 
+// renamed is a message with another value of a member.
+func renamed(text []byte, member string, value []byte) []byte {
+	o, err := readObject(text)
+	if err != nil {
+		return text
+	}
+	return o.set(member, value).text()
+}
+
 // failed is an answer with an error of the relay's own.
 func failed(id json.RawMessage, code int, why string, data any) []byte {
 	if id == nil {

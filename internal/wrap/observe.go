@@ -70,6 +70,8 @@ func ended(answer *mcptool.Relayed) (how, result string, chars int) {
 	switch {
 	case answer == nil:
 		return observed.Lost, "", 0
+	case answer == givenUp:
+		return observed.Cancelled, "", 0
 	case len(answer.Result) == 0:
 		return observed.Refused, observed.Digest(answer.Raw), 0
 	}

@@ -44,6 +44,9 @@ func TestObserving(t *testing.T) {
 	sent := `{"jsonrpc":"2.0","id":11,"method":"stub/line","method":"stub/line"}`
 	w.say(sent) // which is the server's to refuse
 	has(t, w.answer("11"), base64.StdEncoding.EncodeToString([]byte(sent)))
+	w.say(`{"jsonrpc":"2.0","id":12,"method":"tools/call","params":{"name":"wait","arguments":{}}}`)
+	w.await("stub/held")
+	w.say(`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":12}}`)
 	if w.entries("charge") != 4 {
 		t.Errorf("it was charged %d times", w.entries("charge"))
 	}
@@ -52,11 +55,11 @@ func TestObserving(t *testing.T) {
 	var err error
 	w.until("all calls are written down", func() bool {
 		calls, _, err = observed.Read(file, time.Time{})
-		return err == nil && len(calls) == 9
+		return err == nil && len(calls) == 10
 	})
 	r := observed.Of(calls)
 	switch {
-	case r.Calls != 9, r.Named != 8, r.Conversations != 1:
+	case r.Calls != 10, r.Named != 8, r.Conversations != 1:
 		t.Errorf("%+v", r)
 	case len(r.Again) != 1, r.Again[0].ID != "a", r.Again[0].Times != 2:
 		t.Errorf("made again: %+v", r.Again)
@@ -68,5 +71,7 @@ func TestObserving(t *testing.T) {
 		t.Errorf("cut: %d, %d", r.Cut, r.Tokens)
 	case len(r.Lost) != 1, r.Lost[0].Tool != "die":
 		t.Errorf("lost: %+v", r.Lost)
+	case calls[9].Tool != "wait", calls[9].Ended != observed.Cancelled:
+		t.Errorf("cancelled: %+v", calls[9])
 	}
 }

@@ -20,7 +20,7 @@ func TestProgressIsASignOfLife(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		s.notified(m)
+		s.notified(nil, m)
 	}
 	say(`"a"`)
 	say(`"b"`)

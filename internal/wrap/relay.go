@@ -80,8 +80,8 @@ type Relay struct {
 	greeting []byte
 	// hello are the messages with which the client has begun, and was answered: the next process is told them too.
 	hello opening
-	// orphans are requests of processes that have ended that the client has not answered yet.
-	orphans  map[string]bool
+	// lives is how many servers there were.
+	lives    int
 	nameless sync.Once
 }
 
@@ -133,11 +133,6 @@ func (r *Relay) abandon(s *server) {
 		}
 		r.refuse(json.RawMessage(id), codeInternal, "the server has ended before it answered")
 	}
-	r.mu.Lock()
-	for id := range asks {
-		r.orphans[id] = true
-	}
-	r.mu.Unlock()
 	for id := range asks {
 		r.write(note("notifications/cancelled", map[string]any{"requestId": json.RawMessage(id), "reason": "the server has ended"}))
 	}

@@ -43,6 +43,8 @@ type server struct {
 	*Relay
 	Link
 
+	// first: there was none before it.
+	first bool
 	// silent is closed when all that it has said was heard.
 	silent chan struct{}
 	// spoke: it has said something.
@@ -53,11 +55,11 @@ type server struct {
 	noisy   sync.Once
 
 	mu sync.Mutex
-	// waits are the requests of the relay, passed those of the client, asks the server's own,
-	// each by its id until it is answered. The latter two are nil when it has ended.
+	// waits are the requests of the relay, passed those of the client, asks the server's own ids by those
+	// under which the client knows them, each until it is answered. The latter two are nil when it has ended.
 	waits  map[string]chan<- mcptool.Relayed
 	passed map[string]passing
-	asks   map[string]bool
+	asks   map[string]string
 	// beats hear of progress, by its token.
 	beats map[string]func()
 }
@@ -69,11 +71,18 @@ type passing struct {
 	heard func(*mcptool.Relayed)
 }
 
+// givenUp is the answer to a request that its client has cancelled.
+var givenUp = new(mcptool.Relayed)
+
 // open begins a life of the server.
 func (r *Relay) open() (s *server, err error) {
+	r.mu.Lock()
+	r.lives++
+	first := r.lives == 1
+	r.mu.Unlock()
 	s = &server{
-		Relay: r, silent: make(chan struct{}),
-		waits: map[string]chan<- mcptool.Relayed{}, passed: map[string]passing{}, asks: map[string]bool{}, beats: map[string]func(){},
+		Relay: r, first: first, silent: make(chan struct{}),
+		waits: map[string]chan<- mcptool.Relayed{}, passed: map[string]passing{}, asks: map[string]string{}, beats: map[string]func(){},
 	}
 	s.Link, err = r.Open(s)
 	return s, err
@@ -186,6 +195,20 @@ func (s *server) watch(id jsontext.Value) {
 	s.refuse(json.RawMessage(id), codeInternal, s.neverGreeted().Error())
 	s.mute.Store(true)
 	s.End()
+}
+
+// giveUp forgets a request for which the client does not wait any more: a server that obeys does not
+// answer it.
+func (s *server) giveUp(id string) {
+	s.mu.Lock()
+	of := s.passed[id]
+	if of.method != methodInitialize { // which nobody can cancel
+		delete(s.passed, id)
+	}
+	s.mu.Unlock()
+	if of.heard != nil {
+		of.heard(givenUp)
+	}
 }
 
 func (s *server) neverGreeted() error {

@@ -73,7 +73,7 @@ const (
 	stubTools = `[{"name":"charge","inputSchema":{"type":"object","properties":{"n":{"type":"integer"}}}},` +
 		`{"name":"wait","inputSchema":{"type":"object"}}, {"name":"look","inputSchema":{"type":"object"},"annotations":{"readOnlyHint":true}},` +
 		`{"name":"die","inputSchema":{"type":"object"}},{"name":"ask","inputSchema":{"type":"object"}},{"name":"longid","inputSchema":{"type":"object"}},{"name":"long","inputSchema":{"type":"object"}},` +
-		`{"name":"fail","inputSchema":{"type":"object"}},{"name":"refuse","inputSchema":{"type":"object"}},{"name":"step","inputSchema":{"type":"object"}},` +
+		`{"name":"askno","inputSchema":{"type":"object"}},{"name":"fail","inputSchema":{"type":"object"}},{"name":"refuse","inputSchema":{"type":"object"}},{"name":"step","inputSchema":{"type":"object"}},` +
 		`{"name":"giant","inputSchema":{"type":"object"}},{"name":"later","inputSchema":{"type":"object"},"execution":{"taskSupport":"required"}},`
 	stubTools2 = `[{"name":"params","inputSchema":{"type":"object"}},{"name":"dotted.name","inputSchema":{"type":"object"}},` +
 		`{"name":"odd","inputSchema":{"type":"object","properties":{"a":{"$ref":"https://example.com/nowhere.json"}}}},` +
@@ -193,6 +193,10 @@ func (s *stub) call(line string, m stubMessage) {
 	case "ask":
 		s.asker = m.ID
 		s.say(`{"jsonrpc":"2.0","id":"q1","method":"sampling/createMessage","params":{"x":  1}}`)
+	case "askno": // and does not wait for the answer
+		s.say(`{"jsonrpc":"2.0","id":"q2","method":"sampling/createMessage"}`)
+		s.say(`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":"q2"}}`)
+		s.answer(m.ID, chargeResult)
 	case "longid":
 		s.asker = m.ID
 		s.say(`{"jsonrpc":"2.0","id":"` + strings.Repeat("x", 300) + `","method":"sampling/createMessage"}`)

@@ -30,7 +30,7 @@ var _ backend.Discoverer = (*Relay)(nil)
 // New returns a relay. Nothing runs yet.
 func New(o Options) *Relay {
 	o.Handshake = cmp.Or(max(o.Handshake, 0), firstHandshake)
-	r := &Relay{Options: o, ids: "sidecall/" + rand.Text() + "/", turned: make(chan struct{}), orphans: map[string]bool{}}
+	r := &Relay{Options: o, ids: "sidecall/" + rand.Text() + "/", turned: make(chan struct{})}
 	r.calls.running = map[string]context.CancelFunc{}
 	r.tools.init()
 	return r
