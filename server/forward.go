@@ -57,7 +57,7 @@ func (m *MCP) Forward(ctx context.Context, req *sidecallv1.ForwardRequest) (*sid
 	result, err := servers.Request(ctx, req.GetMethod(), json.RawMessage(req.GetParamsJson()), &load)
 	if refusal, ok := errors.AsType[*backend.Refusal](err); ok {
 		encoded, err := json.Marshal(refusal)
-		return &sidecallv1.ForwardResponse{ErrorJson: string(encoded)}, err
+		return &sidecallv1.ForwardResponse{ErrorJson: carried(string(encoded))}, err
 	}
 	if err != nil {
 		return nil, status.Error(codes.Unavailable, err.Error())

@@ -91,6 +91,23 @@ func TestWhatTheModelWillBeToldIsShownFirst(t *testing.T) {
 	}
 }
 
+// Whoever settles a call reads what it was sent with, and not what another was under the same id. What would
+// write over a terminal is shown and not done.
+func TestWhatACallWasSentWithIsShownFirst(t *testing.T) {
+	found := func(turn, args string) *sidecallv1.FoundExecution {
+		return &sidecallv1.FoundExecution{ToolUseId: "order-1", TurnId: turn, Details: &sidecallv1.CallDetails{ArgumentsJson: args}}
+	}
+	fake := &fakeSidecar{
+		record: &sidecallv1.Execution{State: sidecallv1.ExecutionState_EXECUTION_STATE_UNKNOWN, Epoch: 1},
+		found:  &sidecallv1.FindExecutionsResponse{Executions: []*sidecallv1.FoundExecution{found("t-1", "{\"to\":\"A\x1b[2J\"}"), found("t-2", `{"to":"B"}`)}},
+	}
+	addr, _ := fake.serve(t)
+	got := command(t, "resolve", "--addr", addr, "--id", "order-1", "--turn", "t-1", "--as", "done", "--reason", "looked")
+	if !strings.Contains(got.errOut, `  sent {"to":"A\x1b[2J"}`+"\n") || strings.Contains(got.errOut, `"B"`) || strings.Contains(got.errOut, "\x1b") {
+		t.Errorf("%q", got.errOut)
+	}
+}
+
 // Whose call it is stands in the list, and is named where it is settled.
 func TestACallOfATenantIsSettled(t *testing.T) {
 	fake := &fakeSidecar{record: &sidecallv1.Execution{State: sidecallv1.ExecutionState_EXECUTION_STATE_UNKNOWN, Epoch: 1}, tenant: "reader,writer"}
