@@ -181,11 +181,16 @@ func (b *Backend) start(c command, call backend.Invocation) (*run, *tool.Failure
 	cmd.Stdout = &r.stdout
 	cmd.Stderr = r.stderr
 	cmd.WaitDelay = pipeDelay
-	// A command may act before it reads its input, so this is where it leaves.
-	if withheld := call.Withheld(); withheld != nil {
+	// A command may act before it reads its input, so its start is where it leaves.
+	var withheld *tool.Failure
+	err = process.Start(cmd, func() bool {
+		withheld = call.Withheld()
+		return withheld == nil
+	})
+	switch {
+	case withheld != nil:
 		return nil, withheld
-	}
-	if err := process.Start(cmd); err != nil {
+	case err != nil:
 		return nil, spawnFailure(err)
 	}
 	return r, nil

@@ -54,7 +54,7 @@ func startPipe(spec process.Spec, stderr *os.File, limit int) (*pipe, error) {
 	}
 	// Files, not writers: exec then copies nothing and Wait waits for the process alone.
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = stdin, stdout, stderr
-	err = process.Start(cmd)
+	err = process.Start(cmd, nil)
 	_, _ = stdin.Close(), stdout.Close() // the process has its own
 	if err != nil {
 		return nil, errors.Join(err, in.Close(), out.Close())

@@ -30,7 +30,7 @@ func holding(concealed bool) {
 		panic(err)
 	}
 	cmd.Stdout, cmd.Stderr = os.Stdout, os.Stderr
-	if err := Start(cmd); err != nil {
+	if err := Start(cmd, nil); err != nil {
 		panic(err)
 	}
 	if err := cmd.Wait(); err != nil {

@@ -113,11 +113,12 @@ func keep(h *household, orphaned bool, closing func()) (release func()) {
 }
 
 // Start starts a command of Prepare, in a cell or under a mark where somebody keeps
-// house. It is waited for with its Wait, and then ended with End.
-func Start(cmd *exec.Cmd) error {
+// house. It is waited for with its Wait, and then ended with End. may, if not nil, is asked when
+// nothing is waited for any more: false keeps the command from being started.
+func Start(cmd *exec.Cmd, may func() bool) error {
 	h := keptHouse.Load()
 	if h == nil {
-		return cmd.Start()
+		return startIf(cmd, may)
 	}
 	h.mu.Lock() // nobody looks for orphans before the command is known
 	defer h.mu.Unlock()
@@ -125,7 +126,7 @@ func Start(cmd *exec.Cmd) error {
 	if err != nil {
 		return err
 	}
-	err = cmd.Start()
+	err = startIf(cmd, may)
 	if started(err); err != nil {
 		return err
 	}

@@ -74,7 +74,7 @@ func stray(t *testing.T, generations int, then string) (*exec.Cmd, int) {
 		t.Fatal(err)
 	}
 	cmd.Stdout = w
-	err = Start(cmd)
+	err = Start(cmd, nil)
 	w.Close()
 	if err != nil {
 		t.Fatal(err)
@@ -211,7 +211,7 @@ func TestOrphansAreReapedAndCommandsAreNot(t *testing.T) {
 		all.Go(func() {
 			cmd, err := Spec{Argv: []string{"sh", "-c", "(true &); exit " + strconv.Itoa(i)}, Env: []string{"PATH=" + os.Getenv("PATH")}}.Prepare()
 			if err == nil {
-				err = Start(cmd)
+				err = Start(cmd, nil)
 			}
 			if err != nil {
 				t.Error(err)
@@ -255,7 +255,7 @@ func TestTheMarkIsTheCommandsAlone(t *testing.T) {
 	}
 	stdin, w := io.Pipe()
 	cmd.Stdin = stdin
-	if err := Start(cmd); err != nil {
+	if err := Start(cmd, nil); err != nil {
 		t.Fatal(err)
 	}
 	mark, ok := markOf(cmd.Process.Pid)
@@ -307,5 +307,38 @@ func TestCellsOfAnEarlierProcessAreInNobodysWay(t *testing.T) {
 	started(errors.New("it is not"))
 	if filepath.Base(made.dir) != "2" {
 		t.Errorf("the cell is %s", made.dir)
+	}
+}
+
+// Whether a command may still start is asked when nothing is waited for any more: what it is asked for may
+// have ended while others were started.
+func TestTheRightToStartIsAskedLast(t *testing.T) {
+	_, release, err := KeepHouse()
+	if err != nil {
+		t.Skip(err)
+	}
+	defer release()
+	h := keptHouse.Load()
+	for _, may := range []bool{true, false} {
+		cmd, err := Spec{Argv: []string{"true"}, Env: []string{"PATH=" + os.Getenv("PATH")}}.Prepare()
+		if err != nil {
+			t.Fatal(err)
+		}
+		err = Start(cmd, func() bool {
+			if h.mu.TryLock() {
+				h.mu.Unlock()
+				t.Error("it is asked before the house is free")
+			}
+			return may
+		})
+		if (err == nil) != may || (cmd.Process != nil) != may {
+			t.Errorf("may it: %t, and it started: %v, %v", may, cmd.Process, err)
+		}
+		if may {
+			if err := cmd.Wait(); err != nil {
+				t.Error(err)
+			}
+			End(cmd)
+		}
 	}
 }

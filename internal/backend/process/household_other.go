@@ -13,9 +13,9 @@ func KeepHouse() (way string, release func(), err error) {
 	return "", nil, errors.New("only Linux has a way to find what a command has started")
 }
 
-// Start starts a command of Prepare. It is waited for with its Wait, and then
-// ended with End.
-func Start(cmd *exec.Cmd) error { return cmd.Start() }
+// Start starts a command of Prepare, if may, where it is not nil, says so. It is waited for with its
+// Wait, and then ended with End.
+func Start(cmd *exec.Cmd, may func() bool) error { return startIf(cmd, may) }
 
 // End does nothing here: what is left of the group was killed.
 func End(*exec.Cmd) {}

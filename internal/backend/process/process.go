@@ -127,3 +127,12 @@ func lookPath(name string, env []string) (string, error) {
 	}
 	return "", &exec.Error{Name: name, Err: exec.ErrNotFound}
 }
+
+var errMayNot = errors.New("the command may not be started any more")
+
+func startIf(cmd *exec.Cmd, may func() bool) error {
+	if may != nil && !may() {
+		return errMayNot
+	}
+	return cmd.Start()
+}
