@@ -62,6 +62,34 @@ func TestASensitiveToolThatReadsIsNotCalledWithoutTheStore(t *testing.T) {
 	}
 }
 
+// Whose words are kept nobody knows once their tool is gone: a page of them, or a reference, taints also
+// where every tool that is left is trusted.
+func TestAKeptOutputTaintsWhenItsToolIsGone(t *testing.T) {
+	t.Parallel()
+	s := calltest.New(t)
+	s.Limit(func(l *catalog.Limits) { l.Taints = true })
+	s.Profile(catalog.Profile{Name: "tight", Tools: []string{"*"}})
+	trusted := func(r *catalog.Route) { r.Tool.Policy.Untrusted = false }
+	pay := calltest.NewRoute(t, "pay", tool.NonIdempotent, calltest.Answers("paid"), trusted, sensitive)
+	withReadOutput(t, s, calltest.NewRoute(t, "browse", tool.ReadOnly, calltest.Answers(bigText()), untrusted), pay)
+	ref := s.Call(nth(1, "browse", orders(1))).GetTruncation().GetOutputRef()
+	withReadOutput(t, s, pay)
+	in := func(prompt string, n int, toolName, args string) *sidecallv1.ExecuteToolResponse {
+		req := nth(n, toolName, args)
+		req.PromptId = prompt
+		return s.Call(req)
+	}
+	if res := in("p2", 2, "read_output", `{"output_ref":"`+ref+`"}`); res.GetIsError() {
+		t.Fatal(res)
+	}
+	if res := in("p2", 3, "pay", orders(3)); calltest.Code(res) != tool.CodePermissionDenied {
+		t.Errorf("after a page of a tool that is gone: %v", res)
+	}
+	if res := in("p3", 4, "pay", orders(4)); res.GetIsError() {
+		t.Errorf("in a prompt that has read nothing: %v", res)
+	}
+}
+
 // However a result comes out of its record, it enters the prompt that it comes into.
 func TestUntrustedOutputEntersByEveryReplay(t *testing.T) {
 	t.Parallel()

@@ -43,7 +43,6 @@ type Snapshot struct {
 	names      []string // sorted
 	down       map[string]string
 	collisions []Collision
-	untrusted  bool // some backend's tool is
 	// undiscovered is nil when every source has found its tools.
 	undiscovered map[string]Undiscovered
 }
@@ -78,7 +77,6 @@ func newSnapshot(profiles Profiles, limits Limits, by owners, owned map[string]s
 				continue
 			}
 			s.routes[route.Tool.Name], owned[route.Tool.Name] = route, name
-			s.untrusted = s.untrusted || route.Tool.Policy.Untrusted && route.Tool.Backend != BuiltIn
 		}
 	}
 	s.names = slices.Sorted(maps.Keys(s.routes))
@@ -105,13 +103,8 @@ func (s *Snapshot) Lookup(name string) (*Route, bool) {
 }
 
 // Taints reports that output of the route must not lead to a call of a sensitive tool.
-// What read_output shows may be any tool's, of those there are and those to come.
-func (s *Snapshot) Taints(route *Route) bool {
-	if !s.Limits.Taints || !route.Tool.Policy.Untrusted {
-		return false
-	}
-	return route.Tool.Backend != BuiltIn || s.untrusted || s.undiscovered != nil
-}
+// What read_output shows may be any tool's, also of one that is gone.
+func (s *Snapshot) Taints(route *Route) bool { return s.Limits.Taints && route.Tool.Policy.Untrusted }
 
 // Names returns the names of all tools, sorted.
 func (s *Snapshot) Names() []string { return s.names }

@@ -118,7 +118,10 @@ func keep(h *household, orphaned bool, closing func()) (release func()) {
 func Start(cmd *exec.Cmd, may func() bool) error {
 	h := keptHouse.Load()
 	if h == nil {
-		return startIf(cmd, may)
+		if err := allowed(may); err != nil {
+			return err
+		}
+		return cmd.Start()
 	}
 	h.mu.Lock() // nobody looks for orphans before the command is known
 	defer h.mu.Unlock()
@@ -126,7 +129,9 @@ func Start(cmd *exec.Cmd, may func() bool) error {
 	if err != nil {
 		return err
 	}
-	err = startIf(cmd, may)
+	if err = allowed(may); err == nil {
+		err = cmd.Start()
+	}
 	if started(err); err != nil {
 		return err
 	}
