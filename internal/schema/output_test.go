@@ -2,6 +2,7 @@ package schema_test
 
 import (
 	"errors"
+	"strings"
 	"testing"
 
 	"github.com/sidecall/sidecall/internal/schema"
@@ -27,6 +28,22 @@ func TestOutputSaysInOneSentenceWhatBroke(t *testing.T) {
 	} {
 		if got := o.ValidateJSON([]byte(text)); got != want {
 			t.Errorf("%s: got %q, want %q", text, got, want)
+		}
+	}
+}
+
+// What is JSON, and beyond what arguments may have, is let pass: the tool has run.
+func TestOutputThatIsBeyondArgumentsPasses(t *testing.T) {
+	o, err := schema.CompileOutput("list", []byte(`{"type":"array"}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, text := range map[string]string{
+		"values": "[" + strings.Repeat("1,", 100_001) + "1]", "levels": strings.Repeat("[", 101) + strings.Repeat("]", 101),
+		"large": "[1e400]", "small": "[1e-500]", "half a character": `["\ud800"]`,
+	} {
+		if got := o.ValidateJSON([]byte(text)); got != "" {
+			t.Errorf("%s: %q", name, got)
 		}
 	}
 }
