@@ -134,6 +134,9 @@ func (r *reader) read(ctx context.Context, ref *reference) (kept output.Kept, re
 		c.log.cause = err
 		return kept, nil, c.result().Refused(c.subject().StoreDown(err), explain.WhenStoreDown)
 	}
+	if more := int64(len(kept.Data)) - most; more > 0 && !c.stay.load.Take(more) { // kept when more could be
+		return output.Kept{}, nil, c.result().Refused(c.subject().Overloaded(bytesFull), explain.WhenOverloaded)
+	}
 	r.bytes += len(kept.Data)
 	return kept, nil, nil
 }

@@ -346,6 +346,21 @@ func TestACallThatRefersIsKnownAfterItsOutput(t *testing.T) {
 	})
 }
 
+// There is room for an output before it is used, also where it was kept under a larger limit than there is now.
+func TestAReferenceToMoreThanIsKeptNow(t *testing.T) {
+	t.Parallel()
+	r := newReferring(t)
+	kept := calltest.Request("long", "long")
+	kept.ConversationId = "c1"
+	ref := r.Execute(t.Context(), call.NewRequest("", kept)).GetTruncation().GetOutputRef()
+	r.With(func(p *call.Parts) { p.Bytes = limit.NewBytes(512 << 10) })
+	r.Limit(func(l *catalog.Limits) { l.KeepOutputBytes = 1 << 10 })
+	res := r.call("1", "take", `{"max":{"$output_ref":"`+ref+`","path":"$[1]"}}`)
+	if calltest.Code(res) != tool.CodeOverloaded {
+		t.Errorf("%v", res)
+	}
+}
+
 // What a call does goes by what it refers to.
 func TestAnEffectIsThatOfWhatAReferenceBrings(t *testing.T) {
 	t.Parallel()

@@ -87,6 +87,7 @@ func (k *checker) rules(name string, r CallRules, w within) {
 		w.in("approval_ttl").bad("approval_ttl is " + r.ApprovalTTL.String() + ", and a call is remembered for " + k.Retention.String() +
 			": expected at most that, or a longer retention")
 	}
+	k.retried(r.Retry, w.in("retry"))
 	if r.asks() && k.KeepArguments == "none" {
 		w.warn("a person is asked before calls of this tool, and keep_arguments is none: whoever decides does not see what they would be sent with")
 	}
@@ -104,6 +105,19 @@ func (k *checker) rules(name string, r CallRules, w within) {
 			k.known(other, w.in("errors", index(i), "allowed_alternatives", index(j)))
 		}
 	}
+}
+
+// retried checks a policy of which the rest stands under defaults.
+func (k *checker) retried(r RetryRules, w within) {
+	base, most := cmp.Or(r.Base, k.Defaults.Retry.Base), cmp.Or(r.Max, k.Defaults.Retry.Max)
+	if written := (r.Base != 0) != (r.Max != 0); !written || base <= most {
+		return // where both are written they were compared
+	}
+	key := "base"
+	if r.Base == 0 {
+		key = "max"
+	}
+	w.in(key).bad("base is " + base.String() + " and max " + most.String() + ", one of them that of defaults.retry: expected base <= max; write both")
 }
 
 // effectKey checks how long, and among whose calls, an effect is known. Whether the

@@ -76,6 +76,9 @@ func jsonNumber(text string) (string, bool) {
 	if jsonNumberText.MatchString(text) {
 		return text, true
 	}
+	if octal.MatchString(text) {
+		return "", false
+	}
 	text = strings.TrimPrefix(text, "+")
 	if i, err := strconv.ParseInt(text, 0, 64); err == nil {
 		return strconv.FormatInt(i, 10), true

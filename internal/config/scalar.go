@@ -3,6 +3,7 @@ package config
 import (
 	"fmt"
 	"reflect"
+	"regexp"
 	"strconv"
 	"strings"
 	"time"
@@ -106,8 +107,11 @@ func parseBool(n *yaml.Node) (bool, bool) {
 	return value, ok && err == nil
 }
 
+// octal are numbers that one YAML reads to the base of 8, and another to that of 10.
+var octal = regexp.MustCompile(`^[-+]?0[0-9_]`)
+
 func parseInt(n *yaml.Node) (int64, bool) {
-	if n.Kind != yaml.ScalarNode || n.ShortTag() != "!!int" {
+	if n.Kind != yaml.ScalarNode || n.ShortTag() != "!!int" || octal.MatchString(n.Value) {
 		return 0, false
 	}
 	i, err := strconv.ParseInt(strings.TrimPrefix(n.Value, "+"), 0, 64)

@@ -114,7 +114,7 @@ var beyondSchema = []string{
 	"duration_out_of_range", "files_in_one_place", "identity_empty", "listen_not_loopback",
 	"listen_socket_path_too_long", "listen_twice", "operator_among_agents", "reference_empty_required",
 	"reference_malformed", "reference_unset", "reference_value_not_shown",
-	"retention_shorter_than_a_deadline", "retention_too_short",
+	"retention_shorter_than_a_deadline", "retention_too_short", "retry_merged",
 	"store_redis_cluster_db", "store_redis_master_unset", "store_redis_several",
 	"tool_keyed_without_header", "tool_unknown_backend",
 	"tool_unknown_backend_none", "tool_verifies_itself", "tool_wrong_kind",
