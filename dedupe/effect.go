@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/sidecall/sidecall/internal/tool"
@@ -23,21 +22,14 @@ type EffectKey struct {
 	// Allow says that somebody has decided to have it once more. Such a call holds the effect
 	// from then on, beside those before it.
 	Allow bool
-	// Request is the id of the call whose further round this is; empty of any other. The rounds of a
-	// request have one effect together.
-	Request string
-}
-
-// shares reports that a call is another round of the request that a call of key is a round of.
-func (k *EffectKey) shares(key, other tool.CallID) bool {
-	id := other.ID
-	other.ID = key.ID
-	return k.Request != "" && other == key && (id == k.Request || strings.HasPrefix(id, k.Request+"#"))
 }
 
 // MaxHolders bounds the calls that hold an effect. Another one is not allowed before some of
 // them are decided.
 const MaxHolders = 8
+
+// MaxAfter bounds the calls that one goes on with: it holds the effect beside them.
+const MaxAfter = MaxHolders - 1
 
 func (k *EffectKey) none() bool { return *k == EffectKey{} }
 
@@ -68,7 +60,7 @@ func (r Record) Contends(req *Request, verdict Verdict) bool {
 //	UNKNOWN, within the window                          EffectUnknown
 //	CLAIMED, lease out, or NOT_RUN, HELD or CLOSED,     EffectUnknown
 //	and may have run
-//	everything else                                     may run
+//	everything else, and DONE of the request's After    may run
 //
 // What is done is said before what is under way, and that before what nobody knows.
 func Contend(req *Request, holders []Listed, now time.Time) (refusal *Admission, holds []tool.CallID) {
@@ -77,11 +69,15 @@ func Contend(req *Request, holders []Listed, now time.Time) (refusal *Admission,
 	holds = []tool.CallID{req.Key}
 	for _, h := range holders {
 		v := h.Record.hinders(req, now)
-		if h.Key == req.Key || v == 0 || v == DuplicateEffect && req.EffectKey.shares(req.Key, h.Key) {
+		if h.Key == req.Key || v == 0 {
 			continue
 		}
-		if v != DuplicateEffect {
+		after := v == DuplicateEffect && slices.Contains(req.After, h.Key)
+		if after || v != DuplicateEffect {
 			holds = append(holds, h.Key)
+		}
+		if after {
+			continue
 		}
 		// Of those that are done, the last one outlasts the others.
 		outlasts := verdict == DuplicateEffect && v == verdict && worst.Record.FinishedAt.Before(h.Record.FinishedAt)

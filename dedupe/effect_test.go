@@ -3,6 +3,7 @@ package dedupe
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"testing"
 	"time"
 
@@ -90,31 +91,33 @@ func TestWhichEarlierCallIsTold(t *testing.T) {
 	}
 }
 
-// Whoever is restored holds its effect too, and whoever had no effect does not.
-// The rounds of a request have one effect together; that of any other call counts in each of them.
+// A further round of a request goes on with what one before it began, and no other call does; that one holds
+// the effect still.
 func TestTheRoundsOfARequestHaveOneEffect(t *testing.T) {
 	t.Parallel()
 	now := time.UnixMilli(1e12)
+	a := tool.CallID{Conversation: "c-1", ID: "a"}
 	round := pays("a#2")
-	round.EffectKey.Request = "a"
+	round.After = []tool.CallID{a}
 	for key, want := range map[tool.CallID]bool{
-		{Conversation: "c-1", ID: "a"}:              true,
-		{Conversation: "c-1", ID: "a#1"}:            true,
-		{Conversation: "c-1", ID: "ab"}:             false,
-		{Conversation: "c-1", ID: "b"}:              false,
-		{Conversation: "c-2", ID: "a"}:              false,
-		{Conversation: "c-1", Turn: "t", ID: "a#1"}: false,
+		a:                                true,
+		{Conversation: "c-1", ID: "a#1"}: false,
+		{Conversation: "c-2", ID: "a"}:   false,
 	} {
 		done := Listed{Key: key, Record: Record{State: Done, FinishedAt: now}}
-		if refusal, _ := Contend(&round, []Listed{done}, now); (refusal == nil) != want {
+		refusal, holds := Contend(&round, []Listed{done}, now)
+		if (refusal == nil) != want {
 			t.Errorf("after %v: %+v", key, refusal)
+		}
+		if want && !slices.Contains(holds, key) {
+			t.Errorf("%v holds its effect no more: %v", key, holds)
 		}
 		first := pays("c")
 		if refusal, _ := Contend(&first, []Listed{done}, now); refusal == nil {
 			t.Errorf("a call that is no round, after %v: it may run", key)
 		}
 	}
-	lost := Listed{Key: tool.CallID{Conversation: "c-1", ID: "a"}, Record: Record{State: Unknown, FinishedAt: now}}
+	lost := Listed{Key: a, Record: Record{State: Unknown, FinishedAt: now}}
 	if refusal, _ := Contend(&round, []Listed{lost}, now); refusal == nil {
 		t.Error("after a round that nobody knows of it may run")
 	}

@@ -22,11 +22,14 @@ type Request struct {
 	Draw             Draw
 	Logs             []string  // that are returned with a claim, or when it MayRun; at most MaxLogs
 	EffectKey        EffectKey // what the call does, which no other call may do or have done
-	Hold             *Hold     // a person is to be asked first; nil where nobody need be
-	HoldOnly         bool      // it is only asked whether a person has to be: where nobody has to, nothing is claimed
-	Details          []byte    // that its record is to have; nil for none
-	Terms            []Term    // that it can be found by; at most MaxTerms
-	Receipt          bool      // its settlement leaves a receipt
+	// After are the calls with which the effect began that this one goes on with: they are done, and
+	// are not in its way. They hold the effect beside it. At most MaxAfter.
+	After    []tool.CallID
+	Hold     *Hold  // a person is to be asked first; nil where nobody need be
+	HoldOnly bool   // it is only asked whether a person has to be: where nobody has to, nothing is claimed
+	Details  []byte // that its record is to have; nil for none
+	Terms    []Term // that it can be found by; at most MaxTerms
+	Receipt  bool   // its settlement leaves a receipt
 }
 
 // Hold says that a call waits for a person's word before it is claimed.
@@ -96,6 +99,7 @@ func (r *Request) Validate() error {
 		between("bytes of details", len(r.Details), 0, MaxDetailsBytes),
 		between("terms to be found by", len(r.Terms), 0, MaxTerms),
 		r.EffectKey.validate(r.Key, r.Retention),
+		between("calls that one goes on with", len(r.After), 0, MaxAfter),
 		r.Hold.validate(r.Retention))
 }
 

@@ -148,7 +148,7 @@ func (s Settlement) unheld() Settlement {
 // may reach the store much later.
 func (s Settlement) alone() Settlement {
 	s = s.unheld()
-	s.Tokens, s.Appends, s.Frees = 0, nil, EffectKey{}
+	s.Tokens, s.Appends = 0, nil
 	return s
 }
 

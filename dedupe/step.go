@@ -248,9 +248,10 @@ func (s *settling) Apply(rows Rows) error {
 	} else if old.State != Absent {
 		rows.Confirm(s.key)
 	}
-	if !end.Frees.none() {
-		s.free(effectSheet(s.key, &end.Frees))
+	if s.next.State == Held && !s.next.MayHaveRun() && end.Claim != nil { // it claims it anew once it is allowed
+		s.free(&end.Claim.EffectKey)
 	}
+	s.free(&end.Frees)
 	if s.err == nil && end.Output != nil {
 		s.err = rows.Keep(s.key.Tenant, end.Output)
 	}
@@ -266,7 +267,11 @@ func (s *step) hold(e *EffectKey) {
 }
 
 // free takes the call out of those that hold an effect.
-func (s *step) free(name Sheet) {
+func (s *step) free(e *EffectKey) {
+	if e.none() {
+		return
+	}
+	name := effectSheet(s.key, e)
 	if keys := s.holders(name); slices.Contains(keys, s.key) {
 		keys = slices.DeleteFunc(keys, func(k tool.CallID) bool { return k == s.key })
 		s.setSheet(name, encodeHolders(keys), 0)

@@ -60,10 +60,12 @@ func (i *Inner) Effect(name string) tool.Effect {
 }
 
 // Execute makes a call for a tenant.
-func (i *Inner) Execute(ctx context.Context, tenant string, req *sidecallv1.ExecuteToolRequest) *sidecallv1.ExecuteToolResponse {
+func (i *Inner) Execute(ctx context.Context, tenant string, req *sidecallv1.ExecuteToolStreamRequest) *sidecallv1.ExecuteToolResponse {
 	lease := i.parts.catalog.Lease()
 	defer lease.Release()
-	return i.executor.Execute(ctx, lease, call.NewRequest(tenant, req))
+	request := call.NewRequest(tenant, req.GetCall())
+	request.Round = call.RoundOf(req.GetMcp())
+	return i.executor.Execute(ctx, lease, request)
 }
 
 // Stop lets the calls in flight end, at most until ctx ends, and then what they stood on.

@@ -128,6 +128,9 @@ type Round struct {
 // Asks reports that the client can be asked for something.
 func (r *Round) Asks() bool { return r != nil && len(r.Capabilities) > 0 }
 
+// Further reports that it is not the first round of its request.
+func (r *Round) Further() bool { return r != nil && (r.State != "" || len(r.Responses) > 0) }
+
 // Relay is a Backend whose server has more than tools: resources, prompts and completions, as
 // MCP has them.
 type Relay interface {

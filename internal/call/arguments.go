@@ -5,7 +5,6 @@ import (
 
 	"github.com/sidecall/sidecall/dedupe"
 	"github.com/sidecall/sidecall/internal/call/explain"
-	"github.com/sidecall/sidecall/internal/identity"
 	"github.com/sidecall/sidecall/internal/schema"
 	"github.com/sidecall/sidecall/internal/tool"
 )
@@ -107,9 +106,9 @@ func (c *checked) identify() *answer {
 	}
 	c.effectKey = dedupe.EffectKey{
 		Print:  schema.Fingerprint(c.route.Tool.Name, canonical),
-		Window: rule.Window, WholeTenant: rule.WholeTenant, Allow: c.AllowDuplicateEffect, Request: identity.RequestOf(c.Key.ID),
+		Window: rule.Window, WholeTenant: rule.WholeTenant, Allow: c.AllowDuplicateEffect,
 	}
-	c.now.Allowed = c.effectKey.Allow || c.effectKey.Request != ""
+	c.now.Allowed = c.effectKey.Allow || c.Round.Further()
 	return nil
 }
 

@@ -59,6 +59,10 @@ func (e *Executor) claim(ctx context.Context, made *admitted) (rules.Heard, *ans
 			req.Fingerprint = admission.Record.Fingerprint
 			continue
 		}
+		if r.goesOn() && len(req.After) < dedupe.MaxAfter {
+			req.After = append(req.After, admission.Earlier)
+			continue
+		}
 		var tooEarly time.Duration
 		if admission.Verdict == dedupe.OutcomeUnknown && !looked {
 			looked = true

@@ -1,11 +1,14 @@
 package call
 
 import (
+	"cmp"
+	"strings"
+
 	"github.com/sidecall/sidecall/dedupe"
 	"github.com/sidecall/sidecall/internal/call/explain"
 	"github.com/sidecall/sidecall/internal/call/result"
+	"github.com/sidecall/sidecall/internal/identity"
 	"github.com/sidecall/sidecall/internal/tool"
-	"strings"
 )
 
 // duplicate answers a call whose effect another one has had.
@@ -26,6 +29,21 @@ func (r recorded) duplicate() *answer {
 	a := r.result().Refused(r.subject().DuplicateEffect(&earlier), 0)
 	a.Quotes = res
 	return r.besides(dedupe.Done, a)
+}
+
+// goesOn reports that the call is a further round of the request for which the one in its way has asked
+// for input: by what its record says, and never by an id alone.
+func (r recorded) goesOn() bool {
+	if r.Verdict != dedupe.DuplicateEffect || !r.Round.Further() {
+		return false
+	}
+	request, before := r.Key, r.Earlier
+	request.ID, before.ID = identity.RequestOf(request.ID), cmp.Or(identity.RequestOf(before.ID), before.ID)
+	if request.ID == "" || before != request {
+		return false
+	}
+	res, err := result.Recorded(r.Record)
+	return err == nil && res.GetInputRequiredJson() != ""
 }
 
 // effectUnknown answers a call whose effect another one may have had.

@@ -87,24 +87,53 @@ func TestAnEffectIsNotHadAgainUnderANewID(t *testing.T) {
 	}
 }
 
-// The rounds of one request of MCP have one effect together; another request has it no second time.
+// The rounds of one request of MCP have one effect together, each after one that has asked for input; another
+// request has it no second time, and neither has a second answer to what was asked once.
 func TestTheRoundsOfARequestHaveOneEffect(t *testing.T) {
-	b := calltest.Answers("refunded")
+	b := &calltest.Backend{Do: func(_ context.Context, in backend.Invocation) (tool.Reply, *tool.Failure) {
+		if in.Round.Further() && in.Round.State == "2" {
+			return tool.Reply{Text: []byte("refunded")}, nil
+		}
+		return tool.Reply{Text: []byte("it asks for input"), InputRequired: []byte("{}")}, nil
+	}}
 	s := calltest.New(t, calltest.NewRoute(t, "refund", tool.NonIdempotent, b, byOrder()))
-	round := func(state string) string {
-		return identity.Call{ToolUse: "toolu_1"}.Round([]byte(state)).ToolUse
+	round := func(id, answer, state string) *sidecallv1.ExecuteToolResponse {
+		req := call.NewRequest("", pay(identity.Call{ToolUse: id}.Round([]byte(answer)).ToolUse, aPayment))
+		if req.Round = new(backend.Round); answer != "" {
+			req.Round.State = state
+		}
+		return s.Execute(t.Context(), req)
 	}
-	for _, id := range []string{"toolu_1", round(`"a"`), round(`"b"`)} {
-		if res := s.Call(pay(id, aPayment)); res.GetIsError() || res.GetReplayed() {
-			t.Errorf("%s: %v", id, res)
+	for _, state := range []string{"", "1", "2"} {
+		if res := round("toolu_1", state, state); res.GetIsError() || res.GetReplayed() {
+			t.Errorf("%s: %v", state, res)
 		}
 	}
-	for _, id := range []string{"toolu_2", identity.Call{ToolUse: "toolu_2"}.Round([]byte(`"a"`)).ToolUse, "toolu_1#mine"} {
-		if res := s.Call(pay(id, aPayment)); calltest.Code(res) != tool.CodeDuplicateEffect {
-			t.Errorf("%s: %v", id, res)
+	for what, res := range map[string]*sidecallv1.ExecuteToolResponse{
+		"another request":                 round("toolu_2", "", ""),
+		"a round of another request":      round("toolu_2", "1", "1"),
+		"another answer":                  round("toolu_1", "other", "2"),
+		"an id that looks like a round's": s.Call(pay(identity.Call{ToolUse: "toolu_1"}.Round([]byte("x")).ToolUse, aPayment)),
+	} {
+		if calltest.Code(res) != tool.CodeDuplicateEffect {
+			t.Errorf("%s: %v", what, res)
 		}
 	}
 	if b.Calls.Load() != 3 {
+		t.Errorf("%d executions", b.Calls.Load())
+	}
+}
+
+// An id says nothing of what a call is: one that ends as those of rounds do is a call of its own.
+func TestAnIDThatLooksLikeARoundPaysOnce(t *testing.T) {
+	b := calltest.Answers("refunded A-1")
+	s := watchedOn(t, memory.New(memory.Options{}), calltest.NewRoute(t, "refund", tool.NonIdempotent, b, byOrder()))
+	for _, id := range []string{"agent1#V1StGXR8_Z5jdHi0", "agent1#V1StGXR8_Z5jdHi1", "agent1"} {
+		if res := s.Call(pay(id, aPayment)); (calltest.Code(res) == tool.CodeDuplicateEffect) != (id != "agent1#V1StGXR8_Z5jdHi0") {
+			t.Errorf("%s: %v", id, res)
+		}
+	}
+	if b.Calls.Load() != 1 {
 		t.Errorf("%d executions", b.Calls.Load())
 	}
 }

@@ -105,9 +105,12 @@ func (r *Relay) call(ctx context.Context, executor Executor, text []byte, m mess
 // execute has the sidecar make a call, and answers it unless the client has cancelled it.
 func (r *Relay) execute(ctx context.Context, executor Executor, a asked) {
 	says, on := r.named(a.says), &exchange{params: a.params}
-	res := executor.Execute(context.WithValue(ctx, exchangeKey{}, on), r.Tenant, &sidecallv1.ExecuteToolRequest{
-		ToolUseId: says.ToolUse, ConversationId: says.Conversation, TurnId: says.Turn, PromptId: says.Prompt,
-		ToolName: executor.Named(r.Name, a.Name), ArgumentsJson: string(a.Arguments),
+	res := executor.Execute(context.WithValue(ctx, exchangeKey{}, on), r.Tenant, &sidecallv1.ExecuteToolStreamRequest{
+		Call: &sidecallv1.ExecuteToolRequest{
+			ToolUseId: says.ToolUse, ConversationId: says.Conversation, TurnId: says.Turn, PromptId: says.Prompt,
+			ToolName: executor.Named(r.Name, a.Name), ArgumentsJson: string(a.Arguments),
+		},
+		Mcp: &sidecallv1.McpRound{RequestState: string(a.State), InputResponsesJson: string(a.Responses)},
 	})
 	if r.calls.answer(string(a.id)) {
 		failpoint.Hit(failpoint.ResultUnsent)

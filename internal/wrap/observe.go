@@ -46,9 +46,9 @@ func (r *Relay) observed(ctx context.Context, executor Executor, params []byte, 
 		Same: observed.Digest([]byte(asked.Name), arguments(&asked.callParams)), Shown: r.Shown,
 	}
 	c.Ended, c.Result, c.Chars = ended(answer)
-	res := executor.Execute(ctx, r.Tenant, &sidecallv1.ExecuteToolRequest{
+	res := executor.Execute(ctx, r.Tenant, &sidecallv1.ExecuteToolStreamRequest{Call: &sidecallv1.ExecuteToolRequest{
 		ToolUseId: "observed", ToolName: name, ArgumentsJson: string(asked.Arguments), ValidateOnly: true,
-	})
+	}})
 	if e := res.GetError(); e != nil {
 		c.Wrong = &observed.Wrong{Code: e.GetCode(), Field: e.GetField(), Constraint: e.GetConstraint()}
 	}

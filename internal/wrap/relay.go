@@ -37,7 +37,7 @@ type Executor interface {
 	Named(backend, tool string) string
 	// Effect is that of a tool by what it is called there.
 	Effect(name string) tool.Effect
-	Execute(ctx context.Context, tenant string, req *sidecallv1.ExecuteToolRequest) *sidecallv1.ExecuteToolResponse
+	Execute(ctx context.Context, tenant string, req *sidecallv1.ExecuteToolStreamRequest) *sidecallv1.ExecuteToolResponse
 }
 
 // Options of a Relay.

@@ -66,7 +66,7 @@ func decode(data []byte) (late dedupe.Late, err error) {
 // validate reports what no store would take.
 func validate(late *dedupe.Late) error {
 	s := &late.Settlement
-	if s.Claim == nil || s.Resolves || s.Tokens != 0 || len(s.Appends) > 0 || s.Frees != (dedupe.EffectKey{}) {
+	if s.Claim == nil || s.Resolves || s.Tokens != 0 || len(s.Appends) > 0 {
 		return fmt.Errorf("%w: a journal keeps the settlements of claims, and nothing of the loop around a call", dedupe.ErrInvalid)
 	}
 	return s.Validate()

@@ -80,6 +80,13 @@ func unsent(s dedupe.Settlement) dedupe.Settlement {
 	return s
 }
 
+// heldPayment ends a claim of which a person is asked first, and which holds its effect.
+func heldPayment(id string) dedupe.Settlement {
+	s := late(holds(id, "owner of "+id), tool.NonIdempotent)
+	s.Claim.EffectKey = payment
+	return s
+}
+
 var earliers = []earlier{
 	{"never asked for", tool.NonIdempotent, func(*suite) {}, dedupe.Won, dedupe.Won, ""},
 	{"at work", tool.NonIdempotent, pay(tool.NonIdempotent), dedupe.InFlight, dedupe.EffectInFlight, ""},
@@ -101,6 +108,7 @@ var earliers = []earlier{
 	{"may run again, keyed", tool.Keyed, pay(tool.Keyed, paid("a", 1, dedupe.NotRun)), dedupe.Won, dedupe.EffectUnknown, ""},
 	{"provably not run, keyed", tool.Keyed, pay(tool.Keyed, freed(paid("a", 1, dedupe.NotRun))), dedupe.Won, dedupe.Won, ""},
 	{"may run again, idempotent", tool.Idempotent, pay(tool.Idempotent, paid("a", 1, dedupe.NotRun)), dedupe.Won, dedupe.Won, ""},
+	{"held after its claim, then denied", tool.NonIdempotent, pay(tool.NonIdempotent, heldPayment("a"), decision("a", "owner of a", 1, dedupe.Done)), dedupe.Replay, dedupe.Won, ""},
 	{"of an incarnation that is gone", tool.NonIdempotent, func(s *suite) {
 		req := pays("a", tool.NonIdempotent)
 		req.Owner = "@shop@1.x"
