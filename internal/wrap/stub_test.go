@@ -73,7 +73,7 @@ const (
 	stubTools = `[{"name":"charge","inputSchema":{"type":"object","properties":{"n":{"type":"integer"}}}},` +
 		`{"name":"wait","inputSchema":{"type":"object"}}, {"name":"look","inputSchema":{"type":"object"},"annotations":{"readOnlyHint":true}},` +
 		`{"name":"die","inputSchema":{"type":"object"}},{"name":"ask","inputSchema":{"type":"object"}},{"name":"longid","inputSchema":{"type":"object"}},{"name":"long","inputSchema":{"type":"object"}},` +
-		`{"name":"askno","inputSchema":{"type":"object"}},{"name":"fail","inputSchema":{"type":"object"}},{"name":"refuse","inputSchema":{"type":"object"}},{"name":"step","inputSchema":{"type":"object","properties":{"n":{}}}},` +
+		`{"name":"askno","inputSchema":{"type":"object"}},{"name":"fail","inputSchema":{"type":"object"}},{"name":"refuse","inputSchema":{"type":"object"}},{"name":"step","inputSchema":{"type":"object","properties":{"n":{}},"required":["n"]}},` +
 		`{"name":"giant","inputSchema":{"type":"object"}},{"name":"later","inputSchema":{"type":"object"},"execution":{"taskSupport":"required"}},`
 	stubTools2 = `[{"name":"params","inputSchema":{"type":"object"}},{"name":"dotted.name","inputSchema":{"type":"object"}},` +
 		`{"name":"odd","inputSchema":{"type":"object","properties":{"a":{"$ref":"https://example.com/nowhere.json"}}}},` +
@@ -279,7 +279,7 @@ store: {memory: {}}
 defaults: {max_output_chars: 500, retry: {max_attempts: 3, base: 1ms, max: 2ms}}
 default_profile: wrap
 profiles: {wrap: {loop_guard: {off: true}}}
-backends: {server: {mcp: {command: [sh], trust_annotations: true}, trust: trusted, effects: {die: EFFECTS, step: {effect: non_idempotent, effect_key: {args: [n], scope: tenant}}}}}
+backends: {server: {mcp: {command: [sh], trust_annotations: true}, trust: trusted, effects: {die: EFFECTS}, tools: {step: {effect: non_idempotent, effect_key: {args: [n], scope: tenant}}}}}
 `
 
 // start begins a session, as far as the handshake where greeted.

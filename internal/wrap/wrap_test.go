@@ -279,12 +279,12 @@ func TestRounds(t *testing.T) {
 	t.Parallel()
 	w := start(t, "plain", true)
 	for _, id := range []string{"1", "2"} {
-		if got := w.call(id, "step", "s"); got != `{"jsonrpc":"2.0","id":`+id+`,"result":`+question+`}` {
+		if got := w.ask(id, "tools/call", `{"name":"step","arguments":{"n":1},"_meta":{"dev.sidecall/toolUseId":"s"}}`); got != `{"jsonrpc":"2.0","id":`+id+`,"result":`+question+`}` {
 			t.Error(got)
 		}
 	}
 	for _, id := range []string{"3", "4"} {
-		has(t, w.ask(id, "tools/call", `{"name":"step","arguments":{},"requestState":"s1","inputResponses":{"a":{}},"_meta":{"dev.sidecall/toolUseId":"s"}}`), "done with s1")
+		has(t, w.ask(id, "tools/call", `{"name":"step","arguments":{"n":1},"requestState":"s1","inputResponses":{"a":{}},"_meta":{"dev.sidecall/toolUseId":"s"}}`), "done with s1")
 	}
 	if n := w.entries("step"); n != 2 {
 		t.Errorf("two rounds were made %d times", n)
