@@ -79,11 +79,17 @@ func (s *session) toldOtherwise(before, now map[string]*known) bool {
 	return false
 }
 
+// lasting are the statuses after which the clients do not come again.
+var lasting = []codes.Code{
+	codes.InvalidArgument, codes.AlreadyExists, codes.NotFound, codes.FailedPrecondition,
+	codes.Unimplemented, codes.PermissionDenied, codes.Unauthenticated,
+}
+
 // Refuse says why a registration does not even come to the backend. A worker that was
 // told Goodbye and cannot come again finishes what it has, and its stream ends; one that
-// may try again later goes on meanwhile.
+// comes again goes on meanwhile.
 func (b *Backend) Refuse(tenant string, register *sidecallv1.WorkerRegister, why error) {
-	if code := status.Code(why); code == codes.ResourceExhausted || code == codes.Unavailable {
+	if !slices.Contains(lasting, status.Code(why)) {
 		return
 	}
 	b.mu.Lock()

@@ -24,8 +24,8 @@ const (
 	over
 )
 
-// invocation is one attempt on its way. All but id, call and ctx is guarded by the
-// mutex of its backend.
+// invocation is one attempt on its way. All but id, and what Invoke itself reads of call and
+// ctx, is guarded by the mutex of its backend.
 type invocation struct {
 	id   string
 	call backend.Invocation
@@ -35,7 +35,7 @@ type invocation struct {
 	line    *list.Element // while it waits
 	session *session      // who has it, from queued on
 	// alone: Invoke has returned, and the place is kept until the worker says what
-	// became of it.
+	// became of it. Of the call it has the name of the tool alone.
 	alone bool
 	// unserved: nobody served the tool when it was last looked at.
 	unserved bool

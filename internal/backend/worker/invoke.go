@@ -109,7 +109,8 @@ func (b *Backend) giveUp(ctx context.Context, inv *invocation) (tool.Reply, *too
 	if inv.state == over {
 		return (<-inv.done).readLate(ctx, &inv.call)
 	}
-	inv.alone = true
+	inv.alone = true // the rest of it is counted no more when Invoke has returned
+	inv.call, inv.ctx = backend.Invocation{Tool: inv.call.Tool}, nil
 	return tool.Reply{}, ended(ctx, tool.Ambiguous)
 }
 

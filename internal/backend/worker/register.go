@@ -155,7 +155,7 @@ func (b *Backend) with(tenant, worker string, tools []*declared) (map[string]*kn
 	for _, d := range tools {
 		was := next[d.Name]
 		if was != nil {
-			if what := d.differs(&was.declared); what != "" {
+			if what := d.differs(was.declared); what != "" {
 				if by := b.roster.server(d.Name); by != nil {
 					return nil, news{}, &conflict{by, d.Name, what}
 				}
@@ -163,7 +163,7 @@ func (b *Backend) with(tenant, worker string, tools []*declared) (map[string]*kn
 			}
 		}
 		if was == nil {
-			changed, next[d.Name] = true, &known{declared: *d, owner: worker}
+			changed, next[d.Name] = true, &known{declared: d, owner: worker}
 		}
 	}
 	if len(next) > b.cfg().MaxTools {
@@ -181,7 +181,7 @@ func (b *Backend) beside(tools []*declared) (map[string]*known, news, error) {
 			"the backend %s has %d workers, %d of them at addresses with profiles, which may be half of max_workers (%d)", b.cfg().Name, b.roster.staying(), named, b.cfg().MaxWorkers)
 	}
 	for _, d := range tools {
-		if was := b.roster.known[d.Name]; was == nil || d.differs(&was.declared) != "" {
+		if was := b.roster.known[d.Name]; was == nil || d.differs(was.declared) != "" {
 			return nil, news{}, status.Errorf(codes.PermissionDenied,
 				"tool %.100q: at an address with profiles only tools are served that a worker at an address without has registered, and as that one declares them", d.Name)
 		}
@@ -209,7 +209,7 @@ func (b *Backend) forgotten(from map[string]*known, worker string, tools []*decl
 // none.
 func (r *roster) server(target string) *session {
 	for s := range r.sessions {
-		if s.tenant == "" && s.stays() && s.tools[target] {
+		if s.tenant == "" && s.stays() && s.tools[target] != nil {
 			return s
 		}
 	}
@@ -226,7 +226,7 @@ func (b *Backend) admit(tenant string, register *sidecallv1.WorkerRegister, tool
 	s := &session{
 		backend: b, stream: stream, tenant: tenant, name: register.GetWorker(), client: register.GetClient(),
 		log:   b.log.With("worker", register.GetWorker()),
-		tools: make(map[string]bool, len(tools)), most: min(max(int(register.GetMaxInFlight()), 1), b.cfg().MaxInFlight),
+		tools: make(map[string]*declared, len(tools)), most: min(max(int(register.GetMaxInFlight()), 1), b.cfg().MaxInFlight),
 		heartbeat: b.cfg().Heartbeat, busy: make(map[string]*invocation), toSay: make(chan struct{}, 1), ended: make(chan struct{}), written: make(chan struct{}),
 	}
 	b.mu.Lock()
@@ -238,9 +238,8 @@ func (b *Backend) admit(tenant string, register *sidecallv1.WorkerRegister, tool
 		HeartbeatInterval: durationpb.New(s.heartbeat), MaxInFlight: int32(s.most), MaxMessageBytes: b.cfg().MaxMessage,
 	}
 	for _, d := range tools {
-		s.tools[d.Name] = true
+		s.tools[d.Name] = next[d.Name].declared // in which it does not differ
 		if tenant == "" {
-			b.roster.withdraw(d)
 			next[d.Name].owner = s.name
 		}
 		registered.Tools = append(registered.Tools, accepted(d, next[d.Name].admitted))

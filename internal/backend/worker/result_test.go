@@ -27,6 +27,8 @@ func TestWhatAWorkerSaysOfAFailure(t *testing.T) {
 		"with a code of the sidecar's own":       {&sidecallv1.WorkerResult{IsError: true, Code: "CIRCUIT_OPEN"}, backend.Invocation{FailsCleanly: true}, tool.CodeUnrecoverable, tool.Definite},
 		"it was not run":                         {&sidecallv1.WorkerResult{NotRun: true}, backend.Invocation{}, tool.CodeDependencyUnavailable, tool.NotExecuted},
 		"it was not run, with a code":            {&sidecallv1.WorkerResult{NotRun: true, IsError: true, Code: "INVALID_ARGS"}, backend.Invocation{}, tool.CodeInvalidArgs, tool.NotExecuted},
+		"it was not run, and something is no JSON": {&sidecallv1.WorkerResult{NotRun: true, StructuredContentJson: "{"}, backend.Invocation{}, tool.CodeDependencyUnavailable, tool.NotExecuted},
+		"it failed, and something is no JSON":      {&sidecallv1.WorkerResult{IsError: true, StructuredContentJson: "{"}, backend.Invocation{}, tool.CodeUnrecoverable, tool.Ambiguous},
 	} {
 		t.Run(name, func(t *testing.T) {
 			c.says.Content, c.says.RetryAfter = "no \xff such thing", durationpb.New(3*time.Second)

@@ -25,7 +25,7 @@ type roster struct {
 
 // known is a tool that some worker has had.
 type known struct {
-	declared declared
+	declared *declared
 	admitted Admitted
 	// owner is what the workers call themselves that had it last.
 	owner string
@@ -33,19 +33,6 @@ type known struct {
 
 func newRoster() roster {
 	return roster{sessions: make(map[*session]struct{}), known: make(map[string]*known), waiting: list.New()}
-}
-
-// withdraw takes a tool from the workers of tenants with a name, where it is not known any
-// more that it is the one that they have registered.
-func (r *roster) withdraw(d *declared) {
-	if was := r.known[d.Name]; was != nil && d.differs(&was.declared) == "" {
-		return
-	}
-	for s := range r.sessions {
-		if s.tenant != "" {
-			delete(s.tools, d.Name)
-		}
-	}
 }
 
 // stayingOf is how many workers of a tenant there are that stay.

@@ -88,6 +88,7 @@ const (
 	envelope = 4 << 10
 	// missedHeartbeats in a row are a dead worker.
 	missedHeartbeats = 3
+	maxQueued = 16
 )
 
 func (cfg Config) withDefaults() Config {
