@@ -153,7 +153,7 @@ func TestArgumentsThatAreMoreThanAWorkerReads(t *testing.T) {
 	}
 	large := invoke(`{"text":"` + strings.Repeat("x", defaultMaxMessage) + `"}`)
 	(<-large).want(t, tool.CodeInvalidArgs, tool.NotExecuted)
-	fits := invoke(`{"text":"` + strings.Repeat("x", defaultMaxMessage-2*envelope) + `"}`)
+	fits := invoke(`{"text":"` + strings.Repeat("x", defaultMaxMessage-100) + `"}`)
 	for _, done := range []<-chan answered{neighbour, fits} {
 		if err := stream.Send(&sidecallv1.WorkerMessage{Message: &sidecallv1.WorkerMessage_Result{Result: &sidecallv1.WorkerResult{InvocationId: command.GetInvoke().GetInvocationId(), Content: "2"}}}); err != nil {
 			t.Fatal(err)

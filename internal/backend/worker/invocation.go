@@ -30,6 +30,8 @@ type invocation struct {
 	id   string
 	call backend.Invocation
 	ctx  context.Context //nolint:containedctx // the attempt's, for the deadline and the trace
+	// command is what is sent; nil when it has been.
+	command *sidecallv1.WorkerCommand
 
 	state   stage
 	line    *list.Element // while it waits

@@ -224,25 +224,29 @@ func TestHowLongACallMayBe(t *testing.T) {
 				call.Args = []byte(`{"text":"` + strings.Repeat("x", text) + `"}`)
 				return r.call(ctx, call)
 			}
-			short := send(1 << 20)
+			short := send(3 << 20)
 			if len(short) > 0 {
 				t.Fatalf("a short one: %v", (<-short).failure)
 			}
 			command := p.next()
 			p.answer(command.GetInvoke().GetInvocationId(), "short")
 			(<-short).text(t, "short")
-			longest := 1<<20 + defaultMaxMessage - proto.Size(command) - 1 // the length of the text takes a byte more
+			spare := 0
 			if ctx == timed {
-				longest -= 4 // what is left may take so many bytes more
+				spare = 4 // bytes more that less time may take
 			}
+			longest := 3<<20 + defaultMaxMessage - proto.Size(command) - spare
 			fits := send(longest)
+			if len(fits) > 0 {
+				t.Fatalf("%s: the longest: %v", name, (<-fits).failure)
+			}
 			command = p.next()
-			if size := proto.Size(command); size > defaultMaxMessage || size < defaultMaxMessage-9 {
+			if size := proto.Size(command); size != defaultMaxMessage-spare {
 				t.Errorf("%s: it has %d bytes", name, size)
 			}
 			p.answer(command.GetInvoke().GetInvocationId(), "fits")
 			(<-fits).text(t, "fits")
-			(<-send(longest + 9)).want(t, tool.CodeInvalidArgs, tool.NotExecuted)
+			(<-send(longest + 1)).want(t, tool.CodeInvalidArgs, tool.NotExecuted)
 		}
 	})
 }

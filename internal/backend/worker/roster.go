@@ -19,8 +19,6 @@ type roster struct {
 	waiting *list.List
 	// turn counts the calls that were given places.
 	turn uint64
-	// numbered counts invocations, for their ids.
-	numbered uint64
 }
 
 // known is a tool that some worker has had.

@@ -13,7 +13,7 @@
 // # What a failure proves
 //
 //	no worker serves the tool, or none was free in time  not executed: nothing left
-//	the arguments are longer than a worker is sent        not executed
+//	the call is longer than a worker is sent              not executed
 //	the worker was lost while the call was in its queue   it goes to another one
 //	the right to send was lost                            not executed
 //	the stream ended, or the worker fell silent, after
@@ -68,7 +68,9 @@ type Config struct {
 	Heartbeat time.Duration
 	// MaxMessage is what a worker is told of the largest message that is read of it,
 	// in bytes; 4 MiB, which is what gRPC reads where nobody says otherwise. Who reads
-	// the stream sees to it. A worker is sent none that is larger either.
+	// the stream sees to it. A worker is sent none that is larger either, but what it
+	// reads where nobody says otherwise: requests that are short have calls that are
+	// longer, by what the sidecar has to say of them.
 	MaxMessage int64
 	// Late counts the results for which nobody waited any more, of all backends that
 	// have it; nil is one of its own.
@@ -83,12 +85,9 @@ const (
 	defaultMaxInFlight = 256
 	defaultHeartbeat   = 5 * time.Second
 	defaultMaxMessage  = 4 << 20
-	// envelope is more than a call takes on the wire beside its arguments, in bytes:
-	// its names are bounded.
-	envelope = 4 << 10
 	// missedHeartbeats in a row are a dead worker.
 	missedHeartbeats = 3
-	maxQueued = 16
+	maxQueued        = 16
 )
 
 func (cfg Config) withDefaults() Config {
@@ -146,6 +145,8 @@ type Backend struct {
 	// parting: nobody registers any more. closed: and Close has begun.
 	parting, closed bool
 
+	// numbered counts invocations, for their ids.
+	numbered atomic.Uint64
 	// outlasting counts the registrations that wait for the end of other workers.
 	outlasting atomic.Int64
 	// late is Config.Late.
