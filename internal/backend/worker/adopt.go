@@ -18,8 +18,8 @@ import (
 // refused, it goes on with its calls and with those that still come. A tool that cannot
 // be used any more is forgotten until it is registered again.
 func (b *Backend) Adopt(cfg Config, examine Examiner) {
-	b.registering.Lock()
-	defer b.registering.Unlock()
+	b.registering <- struct{}{}
+	defer func() { <-b.registering }()
 	was, now := b.cfg(), cfg.withDefaults()
 	b.settings.Store(&now)
 	b.examine = examine

@@ -110,11 +110,37 @@ func (c *conflict) Error() string {
 		c.tool, c.what, c.with.name)
 }
 
+// maxQueued bounds the registrations that wait for their turn; a config that takes over
+// waits for them too.
+const maxQueued = 16
+
+// turn waits for the place in which a registration is looked at, for as long as its stream
+// lasts.
+func (b *Backend) turn(ctx context.Context) error {
+	defer b.queued.Add(-1)
+	if b.queued.Add(1) > maxQueued {
+		return status.Errorf(codes.Unavailable, "%d workers wait already for their registrations to be looked at: try again", maxQueued)
+	}
+	select {
+	case b.registering <- struct{}{}:
+		if ctx.Err() == nil {
+			return nil
+		}
+		<-b.registering
+	case <-b.ending.Done():
+		return errParting
+	case <-ctx.Done():
+	}
+	return status.FromContextError(ctx.Err()).Err()
+}
+
 // take takes a worker in if nothing stands in the way now; else the error may be a
 // *conflict.
 func (b *Backend) take(tenant string, register *sidecallv1.WorkerRegister, tools []*declared, stream Stream) (*session, error) {
-	b.registering.Lock()
-	defer b.registering.Unlock()
+	if err := b.turn(stream.Context()); err != nil {
+		return nil, err
+	}
+	defer func() { <-b.registering }()
 	if b.update == nil {
 		return nil, errParting
 	}
@@ -291,8 +317,8 @@ func (b *Backend) remove(s *session, why error) {
 // tellEmpty says that no worker is there, if it is still so, and whether the last one has
 // left in order.
 func (b *Backend) tellEmpty(left bool) {
-	b.registering.Lock()
-	defer b.registering.Unlock()
+	b.registering <- struct{}{}
+	defer func() { <-b.registering }()
 	b.mu.Lock()
 	empty := len(b.roster.sessions) == 0 && !b.parting // at the end nobody asks
 	b.mu.Unlock()

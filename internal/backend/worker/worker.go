@@ -87,7 +87,6 @@ const (
 	defaultMaxMessage  = 4 << 20
 	// missedHeartbeats in a row are a dead worker.
 	missedHeartbeats = 3
-	maxQueued        = 16
 )
 
 func (cfg Config) withDefaults() Config {
@@ -134,8 +133,8 @@ type Backend struct {
 	// started is closed when Run has begun: from then on workers register.
 	started   chan struct{}
 	startOnce sync.Once
-	// registering is held by who changes what tools there are, and tells of it.
-	registering sync.Mutex
+	// registering has a place for who changes what tools there are, and tells of it.
+	registering chan struct{}
 	examine     Examiner
 	update      func(tools []tool.Discovered, err error) // nil when Run has ended
 
@@ -147,6 +146,8 @@ type Backend struct {
 
 	// numbered counts invocations, for their ids.
 	numbered atomic.Uint64
+	// queued counts the registrations that wait for their turn.
+	queued atomic.Int64
 	// outlasting counts the registrations that wait for the end of other workers.
 	outlasting atomic.Int64
 	// late is Config.Late.
@@ -163,7 +164,7 @@ var _ backend.Discoverer = (*Backend)(nil)
 // New returns a backend to which nobody has come yet.
 func New(cfg Config) *Backend {
 	cfg = cfg.withDefaults()
-	b := &Backend{log: cfg.Logger.With("backend", cfg.Name), started: make(chan struct{}), roster: newRoster(), late: cfg.Late}
+	b := &Backend{log: cfg.Logger.With("backend", cfg.Name), started: make(chan struct{}), registering: make(chan struct{}, 1), roster: newRoster(), late: cfg.Late}
 	b.settings.Store(&cfg)
 	b.ending, b.end = context.WithCancel(context.Background())
 	return b
@@ -178,18 +179,20 @@ func (b *Backend) Examine(examine Examiner) { b.examine = examine }
 
 // Run implements backend.Discoverer: until ctx ends, workers may register.
 func (b *Backend) Run(ctx context.Context, update func(tools []tool.Discovered, err error)) {
-	b.registering.Lock()
-	b.update = update
-	b.registering.Unlock()
+	b.tellTo(update)
 	b.startOnce.Do(func() { close(b.started) })
 	select {
 	case <-ctx.Done():
 	case <-b.ending.Done():
 	}
 	b.Goodbye()
-	b.registering.Lock()
-	b.update = nil
-	b.registering.Unlock()
+	b.tellTo(nil)
+}
+
+func (b *Backend) tellTo(update func(tools []tool.Discovered, err error)) {
+	b.registering <- struct{}{}
+	b.update = update
+	<-b.registering
 }
 
 // Goodbye tells the workers that the sidecar is about to go, and lets no more of them
