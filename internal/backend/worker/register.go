@@ -173,7 +173,7 @@ func (b *Backend) with(tenant, worker string, tools []*declared) (map[string]*kn
 	if tenant != "" {
 		return b.beside(tools)
 	}
-	if b.roster.staying() >= b.cfg().MaxWorkers {
+	if all, _ := b.roster.staying(); all >= b.cfg().MaxWorkers {
 		return nil, news{}, status.Errorf(codes.ResourceExhausted, "the backend %s has %d workers, as many as it may have (max_workers)", b.cfg().Name, b.cfg().MaxWorkers)
 	}
 	next := maps.Clone(b.roster.known)
@@ -202,9 +202,9 @@ func (b *Backend) with(tenant, worker string, tools []*declared) (map[string]*kn
 // beside is with for a worker of a tenant with a name: what tools there are, and what they
 // are, is said by those of the tenant without one. It takes no more than half of the places.
 func (b *Backend) beside(tools []*declared) (map[string]*known, news, error) {
-	if named := b.roster.staying() - b.roster.stayingOf(""); named >= max(b.cfg().MaxWorkers/2, 1) || b.roster.staying() >= b.cfg().MaxWorkers {
+	if all, named := b.roster.staying(); named >= max(b.cfg().MaxWorkers/2, 1) || all >= b.cfg().MaxWorkers {
 		return nil, news{}, status.Errorf(codes.ResourceExhausted,
-			"the backend %s has %d workers, %d of them at addresses with profiles, which may be half of max_workers (%d)", b.cfg().Name, b.roster.staying(), named, b.cfg().MaxWorkers)
+			"the backend %s has %d workers, %d of them at addresses with profiles, which may be half of max_workers (%d)", b.cfg().Name, all, named, b.cfg().MaxWorkers)
 	}
 	for _, d := range tools {
 		if was := b.roster.known[d.Name]; was == nil || d.differs(was.declared) != "" {

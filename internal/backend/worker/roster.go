@@ -33,16 +33,6 @@ func newRoster() roster {
 	return roster{sessions: make(map[*session]struct{}), known: make(map[string]*known), waiting: list.New()}
 }
 
-// stayingOf is how many workers of a tenant there are that stay.
-func (r *roster) stayingOf(tenant string) (n int) {
-	for s := range r.sessions {
-		if s.stays() && s.tenant == tenant {
-			n++
-		}
-	}
-	return n
-}
-
 // serves reports whether some worker takes a call.
 func (r *roster) serves(call *backend.Invocation) bool {
 	for s := range r.sessions {
@@ -142,14 +132,18 @@ func (r *roster) relieve(tenant string, register *sidecallv1.WorkerRegister) {
 	}
 }
 
-// staying is how many workers there are that are not on their way out.
-func (r *roster) staying() (n int) {
+// staying is how many workers there are that are not on their way out, and how many of
+// them are of a tenant with a name.
+func (r *roster) staying() (all, named int) {
 	for s := range r.sessions {
 		if s.stays() {
-			n++
+			all++
+			if s.tenant != "" {
+				named++
+			}
 		}
 	}
-	return n
+	return all, named
 }
 
 // patience is how long a call waits for a worker to come: long enough for one that has

@@ -131,8 +131,7 @@ type Backend struct {
 	log      *slog.Logger
 
 	// started is closed when Run has begun: from then on workers register.
-	started   chan struct{}
-	startOnce sync.Once
+	started chan struct{}
 	// registering has a place for who changes what tools there are, and tells of it.
 	registering chan struct{}
 	examine     Examiner
@@ -141,8 +140,8 @@ type Backend struct {
 	// roster is guarded by mu.
 	mu     sync.Mutex
 	roster roster
-	// parting: nobody registers any more. closed: and Close has begun.
-	parting, closed bool
+	// parting: nobody registers any more.
+	parting bool
 
 	// numbered counts invocations, for their ids.
 	numbered atomic.Uint64
@@ -180,7 +179,7 @@ func (b *Backend) Examine(examine Examiner) { b.examine = examine }
 // Run implements backend.Discoverer: until ctx ends, workers may register.
 func (b *Backend) Run(ctx context.Context, update func(tools []tool.Discovered, err error)) {
 	b.tellTo(update)
-	b.startOnce.Do(func() { close(b.started) })
+	close(b.started)
 	select {
 	case <-ctx.Done():
 	case <-b.ending.Done():
@@ -217,10 +216,7 @@ func (b *Backend) End() {
 
 // Close implements backend.Backend.
 func (b *Backend) Close(ctx context.Context) error {
-	b.mu.Lock()
-	b.closed = true
-	b.mu.Unlock()
-	b.End()
+	b.End() // first: nobody enters then
 	done := make(chan struct{})
 	go func() {
 		b.running.Wait() // streams end with their handlers, which have just been asked to
@@ -238,7 +234,7 @@ func (b *Backend) Close(ctx context.Context) error {
 func (b *Backend) enter() bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if b.closed || b.parting {
+	if b.parting {
 		return false
 	}
 	b.running.Add(1)
