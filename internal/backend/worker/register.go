@@ -264,7 +264,7 @@ func (b *Backend) admit(tenant string, register *sidecallv1.WorkerRegister, tool
 		HeartbeatInterval: durationpb.New(s.heartbeat), MaxInFlight: int32(s.most), MaxMessageBytes: b.cfg().MaxMessage,
 	}
 	for _, d := range tools {
-		s.tools[d.Name] = next[d.Name].declared // in which it does not differ
+		s.tools[d.Name] = next[d.Name].declared // one for all who declare the same
 		if tenant == "" {
 			next[d.Name].owner = s.name
 		}
