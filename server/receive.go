@@ -40,7 +40,9 @@ type intake struct {
 	most     int // bytes of one request
 	// slack is how much larger a request may be for gRPC's own refusal, in bytes.
 	slack int
-	codec encoding.CodecV2
+	// excess is the status of a request that is too large by itself.
+	excess codes.Code
+	codec  encoding.CodecV2
 	// receivers are those of large requests. They are few: one that stalls holds
 	// its room, and all of them must leave room for others.
 	receivers chan struct{}
@@ -63,7 +65,7 @@ func newIntake(bytes *limit.Bytes, servers, most int) *intake {
 	bytes = bytes.Part(servers)
 	codec := newTextCodec()
 	in := &intake{
-		bytes: bytes, arriving: new(arrivals), most: most, single: most, slack: max(most/4, wellBeyond),
+		bytes: bytes, arriving: new(arrivals), most: most, single: most, slack: max(most/4, wellBeyond), excess: codes.ResourceExhausted,
 		loads: make(chan struct{}, max(maxLoading/max(servers, 1), 1)), following: make(chan struct{}, max(maxFollowing/max(servers, 1), 1)),
 	}
 	if bytes != nil {
@@ -169,7 +171,7 @@ func loadOf(ctx context.Context) *limit.Load {
 func (in *intake) decode(ctx context.Context, data mem.BufferSlice, into any) error {
 	defer data.Free()
 	if size := data.Len(); size > in.most {
-		return tooLarge(ctx, int64(size), in.most)
+		return in.tooLarge(ctx, int64(size))
 	}
 	if isBatch(into) && in.maxBatch != nil {
 		if err := fewEnough(data, in.maxBatch()); err != nil {
@@ -192,7 +194,7 @@ func (in *intake) receive(ctx context.Context, stream wireStream) (mem.BufferSli
 	size := int64(binary.BigEndian.Uint32(header[1:]))
 	switch {
 	case size > int64(in.most+in.slack):
-		return nil, nil, tooLarge(ctx, size, in.most)
+		return nil, nil, in.tooLarge(ctx, size)
 	case header[0] != 0:
 		return in.unpack(ctx, stream, size)
 	case size <= smallRequest:
@@ -248,7 +250,7 @@ func (in *intake) unpack(ctx context.Context, stream wireStream, size int64) (me
 		return nil, nil, err
 	}
 	defer leave()
-	data, err := unpacked(ctx, stream, packer, size, int64(in.most))
+	data, err := in.unpacked(ctx, stream, packer, size)
 	if err != nil {
 		load.Release()
 		return nil, nil, err
@@ -256,7 +258,7 @@ func (in *intake) unpack(ctx context.Context, stream wireStream, size int64) (me
 	return mem.BufferSlice{mem.SliceBuffer(data)}, load, nil
 }
 
-func unpacked(ctx context.Context, stream wireStream, packer encoding.Compressor, size, most int64) ([]byte, error) {
+func (in *intake) unpacked(ctx context.Context, stream wireStream, packer encoding.Compressor, size int64) ([]byte, error) {
 	packed, err := read(ctx, stream, size)
 	if err != nil {
 		return nil, err
@@ -265,13 +267,13 @@ func unpacked(ctx context.Context, stream wireStream, packer encoding.Compressor
 	reader, err := packer.Decompress(packed.Reader())
 	var data []byte
 	if err == nil {
-		data, err = io.ReadAll(io.LimitReader(reader, most+1))
+		data, err = io.ReadAll(io.LimitReader(reader, int64(in.most)+1))
 	}
 	switch {
 	case err != nil:
 		return nil, status.Errorf(codes.Internal, "the request cannot be unpacked: %v", err)
-	case int64(len(data)) > most:
-		return nil, tooLarge(ctx, int64(len(data)), int(most))
+	case len(data) > in.most:
+		return nil, in.tooLarge(ctx, int64(len(data)))
 	}
 	return data, nil
 }
@@ -301,10 +303,10 @@ func unread(ctx context.Context, err error) error {
 const mostHeader = "sidecall-max-request-bytes"
 
 // tooLarge is the status of a request that is longer than one may be.
-func tooLarge(ctx context.Context, size int64, most int) error {
-	_ = grpc.SetTrailer(ctx, metadata.Pairs(mostHeader, strconv.Itoa(most))) // the words say it too
-	return status.Errorf(codes.ResourceExhausted,
-		"the request has %d bytes, the setting limits.max_request_bytes takes %d at most; nothing was started, send less at a time", size, most)
+func (in *intake) tooLarge(ctx context.Context, size int64) error {
+	_ = grpc.SetTrailer(ctx, metadata.Pairs(mostHeader, strconv.Itoa(in.most))) // the words say it too
+	return status.Errorf(in.excess,
+		"the request has %d bytes, the setting limits.max_request_bytes takes %d at most; nothing was started, send less at a time", size, in.most)
 }
 
 // wellBeyond is how much larger than it may be a request has to be, in bytes, for

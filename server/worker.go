@@ -10,6 +10,7 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
+	"github.com/sidecall/sidecall/internal/limit"
 	sidecallv1 "github.com/sidecall/sidecall/proto/sidecall/v1"
 )
 
@@ -45,8 +46,10 @@ func (g *GRPC) forWorkers(server *grpc.Server, in *intake, offered []string) {
 	if g.options.Workers == nil {
 		return
 	}
+	own := *in
+	own.excess = codes.InvalidArgument // a worker comes again after what others are in the way of
 	sidecallv1.RegisterWorkerServiceServer(server, &workerService{
-		workers: g.options.Workers, offered: offered, drain: g.drain, logger: g.logger, intake: in,
+		workers: g.options.Workers, offered: offered, drain: g.drain, logger: g.logger, intake: &own,
 	})
 }
 
@@ -65,58 +68,78 @@ func (w *workerService) Serve(stream WorkerStream) (err error) {
 	if w.drain.Draining() {
 		return errDraining
 	}
-	register, err := w.first(stream)
-	if err != nil {
-		return err
+	first := w.first(stream)
+	defer first.load.Release()
+	if first.err != nil {
+		return first.err
 	}
-	return w.workers.Serve(tenantOf(w.offered), w.offered, register, stream)
+	return w.workers.Serve(tenantOf(w.offered), w.offered, first.register, undecided{stream, first.load})
 }
 
-// introduction is the registration of a worker, or why there is none.
+// undecided is the stream of a worker whose registration takes room, until it is told what
+// became of it.
+type undecided struct {
+	WorkerStream
+
+	load *limit.Load
+}
+
+func (s undecided) Send(command *sidecallv1.WorkerCommand) error {
+	s.load.Release()
+	return s.WorkerStream.Send(command)
+}
+
+// introduction is the registration of a worker and what it holds, or why there is none.
 type introduction struct {
 	register *sidecallv1.WorkerRegister
+	load     *limit.Load
 	err      error
 }
 
 // first reads the registration. One that connects and says nothing holds no place, and
 // is sent away when the time of its arrival is over; the reading ends with the stream,
 // which ends when its handler returns.
-func (w *workerService) first(stream WorkerStream) (*sidecallv1.WorkerRegister, error) {
-	came := make(chan introduction, 1)
+func (w *workerService) first(stream WorkerStream) introduction {
+	came := make(chan introduction)
 	go func() {
-		register, err := w.receive(stream)
-		came <- introduction{register, err}
+		first := w.receive(stream)
+		select {
+		case came <- first:
+		case <-stream.Context().Done():
+			first.load.Release()
+		}
 	}()
 	select {
 	case first := <-came:
 		arrivalOf(stream.Context()).end()
-		return first.register, first.err
+		return first
 	case <-stream.Context().Done():
-		return nil, ended(stream.Context(), stream.Context().Err())
+		return introduction{err: ended(stream.Context(), stream.Context().Err())}
 	}
 }
 
 // receive reads the first message as requests are read: a large one only when there is
 // room for it.
-func (w *workerService) receive(stream WorkerStream) (*sidecallv1.WorkerRegister, error) {
+func (w *workerService) receive(stream WorkerStream) introduction {
 	wire, ok := grpc.ServerTransportStreamFromContext(stream.Context()).(wireStream)
 	if !ok {
 		return registration(stream.Recv())
 	}
 	data, load, err := w.intake.receive(stream.Context(), wire)
 	if err != nil {
-		return nil, err
+		return introduction{err: err}
 	}
-	defer load.Release()
 	message := &sidecallv1.WorkerMessage{}
-	return registration(message, w.intake.decode(stream.Context(), data, message))
+	first := registration(message, w.intake.decode(stream.Context(), data, message))
+	first.load = load
+	return first
 }
 
 // registration is what a first message is to be.
-func registration(message *sidecallv1.WorkerMessage, err error) (*sidecallv1.WorkerRegister, error) {
+func registration(message *sidecallv1.WorkerMessage, err error) introduction {
 	register := message.GetRegister()
 	if err == nil && register == nil {
 		err = status.Error(codes.InvalidArgument, "the first message of a worker is its registration (register)")
 	}
-	return register, err
+	return introduction{register: register, err: err}
 }

@@ -14,6 +14,7 @@ import (
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/encoding/gzip"
 	"google.golang.org/grpc/mem"
 	"google.golang.org/grpc/status"
 	"google.golang.org/grpc/tap"
@@ -120,6 +121,68 @@ func TestALargeRegistrationNeedsRoom(t *testing.T) {
 	others.Release()
 	if held := s.Bytes.Held(); held != 0 {
 		t.Errorf("%d bytes are held by nobody", held)
+	}
+}
+
+// deciding are Workers that say what is held while a registration is looked at, and when it
+// is decided.
+type deciding func(stream WorkerStream) error
+
+func (d deciding) Serve(_ string, _ []string, _ *sidecallv1.WorkerRegister, stream WorkerStream) error {
+	return d(stream)
+}
+
+// What a registration takes is held until its worker is told what became of it.
+func TestARegistrationHoldsItsRoomUntilItIsDecided(t *testing.T) {
+	s := calltest.New(t)
+	s.With(func(p *call.Parts) { p.Bytes = limit.NewBytes(1 << 20) })
+	for name, decide := range map[string]func(stream WorkerStream) error{
+		"it is taken in": func(stream WorkerStream) error {
+			err := stream.Send(&sidecallv1.WorkerCommand{})
+			if held := s.Bytes.Held(); held != 0 {
+				t.Errorf("%d bytes are held then", held)
+			}
+			return err
+		},
+		"it is refused": func(WorkerStream) error { return errDraining },
+	} {
+		client := dialWith(t, s, GRPCOptions{MaxRequestBytes: 4 << 20, MaxStreams: 100, Bytes: s.Bytes, Workers: deciding(func(stream WorkerStream) error {
+			if held := s.Bytes.Held(); held < requestWeight*smallRequest {
+				t.Errorf("%s: %d bytes are held before", name, held)
+			}
+			return decide(stream)
+		})})
+		stream, err := sidecallv1.NewWorkerServiceClient(client.conn).Serve(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		register := &sidecallv1.WorkerRegister{Tools: []*sidecallv1.WorkerTool{{Description: strings.Repeat("x", smallRequest)}}}
+		_ = stream.Send(&sidecallv1.WorkerMessage{Message: &sidecallv1.WorkerMessage_Register{Register: register}}) // what is wrong with it says Recv
+		for err == nil {
+			_, err = stream.Recv()
+		}
+		if held := s.Bytes.Held(); held != 0 {
+			t.Errorf("%s: %d bytes are held by nobody", name, held)
+		}
+	}
+}
+
+// A registration that is too large by itself will be so the next time too.
+func TestARegistrationThatIsTooLarge(t *testing.T) {
+	s := calltest.New(t)
+	client := dialWith(t, s, GRPCOptions{MaxRequestBytes: 1 << 20, MaxStreams: 100, Bytes: limit.NewBytes(64 << 20), Workers: takes(func(string, *sidecallv1.WorkerRegister) error { return nil })})
+	for name, options := range map[string][]grpc.CallOption{"plain": nil, "packed": {grpc.UseCompressor(gzip.Name)}} {
+		for _, size := range []int{1 << 20, 4 << 20} {
+			stream, err := sidecallv1.NewWorkerServiceClient(client.conn).Serve(t.Context(), options...)
+			if err != nil {
+				t.Fatal(err)
+			}
+			register := &sidecallv1.WorkerRegister{Tools: []*sidecallv1.WorkerTool{{Description: strings.Repeat("x", size)}}}
+			_ = stream.Send(&sidecallv1.WorkerMessage{Message: &sidecallv1.WorkerMessage_Register{Register: register}}) // what is wrong with it says Recv
+			if _, err = stream.Recv(); status.Code(err) != codes.InvalidArgument || !strings.Contains(err.Error(), "limits.max_request_bytes") {
+				t.Errorf("%s, %d bytes: %v", name, size, err)
+			}
+		}
 	}
 }
 

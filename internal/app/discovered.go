@@ -115,6 +115,7 @@ func discoveredRoute(h *host, d tool.Discovered, as config.Discovered, cfg *conf
 		as.Effect = tool.NonIdempotent
 	}
 	route := newRoute(h, discoveredTool(h, d, as), d.Name)
+	route.Declaration = d.Declaration
 	if _, err := compileSchema(route, patterns); err != nil {
 		errs = append(errs, err)
 	}

@@ -198,6 +198,28 @@ func TestAWorkerThatIsLostInMidCall(t *testing.T) {
 	<-done
 }
 
+// An attempt is of the tool that its call was checked by: a worker that has come since and
+// declares it otherwise is not sent it.
+func TestAnAttemptOfAToolThatIsAnotherNow(t *testing.T) {
+	t.Parallel()
+	h := opened(t, "backends: {local: {worker: {}}}").stops()
+	w, _ := h.hired(adder())
+	done := h.asks("1", "add", `{"a":1}`)
+	w.answer(&sidecallv1.WorkerResult{InvocationId: w.invoked().GetInvocationId(), NotRun: true, RetryAfter: durationpb.New(time.Second)})
+	_ = w.Send(&sidecallv1.WorkerMessage{Message: &sidecallv1.WorkerMessage_Leave{Leave: &sidecallv1.WorkerLeave{}}}) // what is wrong with it says Recv
+	harness.WaitFor(t, "the worker to go", func() bool { return h.parts.generation.Load().workers()["local"].Workers() == 0 })
+	changed := adder()
+	changed.Tools[0].InputSchemaJson = `{"type":"object","properties":{"b":{"type":"integer"}},"required":["b"]}`
+	next, _ := h.hired(changed)
+	if res := <-done; res.GetError().GetCode() != "DEPENDENCY_UNAVAILABLE" || res.GetError().GetConstraint() != "no worker serves it now" {
+		t.Errorf("got %v", res)
+	}
+	h.asks("2", "add", `{"b":1}`)
+	if in := next.invoked(); in.GetToolUseId() != "2" {
+		t.Errorf("it was sent %v", in)
+	}
+}
+
 // A registration that the config, or what is there, does not allow is refused whole.
 func TestRegistrationsThatAreRefused(t *testing.T) {
 	h := opened(t, `

@@ -65,6 +65,8 @@ type Invocation struct {
 	// discovered tool, without prefix).
 	Tool   string
 	Target string
+	// Declaration is tool.Discovered's that the call was checked by.
+	Declaration any
 	// Args are the validated arguments: one JSON object, canonical (RFC 8785).
 	Args json.RawMessage
 	// Parsed is Args decoded: map[string]any with json.Number for numbers.

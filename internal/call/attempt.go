@@ -37,7 +37,7 @@ type errand struct {
 // newErrand returns an errand at a tool for a call with a key.
 func newErrand(route *catalog.Route, key tool.CallID, args map[string]any, canonical []byte, maxBytes int64) errand {
 	return errand{route: route, invocation: backend.Invocation{
-		CallID: key, Tool: route.Tool.Name, Target: route.Target,
+		CallID: key, Tool: route.Tool.Name, Target: route.Target, Declaration: route.Declaration,
 		Args: canonical, Parsed: args,
 		IdempotencyKey: idempotencyKey(key), Effect: route.Tool.Effect,
 		RejectsBeforeWork: route.Tool.Policy.RejectsBeforeWork, FailsCleanly: route.Tool.Policy.FailsCleanly,

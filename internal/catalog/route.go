@@ -26,6 +26,8 @@ type Route struct {
 	// Backend runs the tool; Target is the backend's own name for it.
 	Backend backend.Backend
 	Target  string
+	// Declaration is tool.Discovered's; nil where there is none.
+	Declaration any
 	// Heartbeat says that the backend reports progress, which then keeps an
 	// attempt alive beyond its timeout, up to the deadline of the call.
 	Heartbeat bool

@@ -21,6 +21,9 @@ type Discovered struct {
 	// Wishes of how it is called; nil for none. They count where the config says
 	// nothing.
 	Wishes *Wishes
+	// Declaration is the backend's own word for what it was declared as. It is handed back
+	// with each call that was checked by this; nil where there is none.
+	Declaration any
 }
 
 // Wishes are what a discovered tool says of how it wants to be called. Zero says

@@ -18,8 +18,8 @@ import (
 // refused, it goes on with its calls and with those that still come. A tool that cannot
 // be used any more is forgotten until it is registered again.
 func (b *Backend) Adopt(cfg Config, examine Examiner) {
-	b.registering.Lock()
-	defer b.registering.Unlock()
+	b.registering <- struct{}{}
+	defer func() { <-b.registering }()
 	was, now := b.cfg(), cfg.withDefaults()
 	b.settings.Store(&now)
 	b.examine = examine
@@ -79,11 +79,17 @@ func (s *session) toldOtherwise(before, now map[string]*known) bool {
 	return false
 }
 
+// lasting are the statuses after which the clients do not come again.
+var lasting = []codes.Code{
+	codes.InvalidArgument, codes.AlreadyExists, codes.NotFound, codes.FailedPrecondition,
+	codes.Unimplemented, codes.PermissionDenied, codes.Unauthenticated,
+}
+
 // Refuse says why a registration does not even come to the backend. A worker that was
 // told Goodbye and cannot come again finishes what it has, and its stream ends; one that
-// may try again later goes on meanwhile.
+// comes again goes on meanwhile.
 func (b *Backend) Refuse(tenant string, register *sidecallv1.WorkerRegister, why error) {
-	if code := status.Code(why); code == codes.ResourceExhausted || code == codes.Unavailable {
+	if !slices.Contains(lasting, status.Code(why)) {
 		return
 	}
 	b.mu.Lock()

@@ -187,6 +187,58 @@ func TestARefusalThatDoesNotLast(t *testing.T) {
 	})
 }
 
+// Nor is it a refusal that a stream ends which waits for the end of another worker.
+func TestAStreamThatEndsInItsWaitDismissesNobody(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := start(t, Config{}, says(""))
+		old := r.hire(registration("agent", "add")).alive()
+		r.Adopt(Config{Name: "local"}, says("my_"))
+		if !old.told() {
+			t.Error("it was not told")
+		}
+		r.hire(otherwise("other", "add"))
+		again := r.join(registration("agent", "add"))
+		again.idle()
+		again.cancel()
+		if err := <-again.served; status.Code(err) != codes.Canceled {
+			t.Errorf("its stream ended with %v", err)
+		}
+		if synctest.Wait(); r.Workers() != 2 {
+			t.Error("the one before was sent away")
+		}
+	})
+}
+
+// A worker that was told goodbye goes on with the tool that it has declared, and is given
+// no call of the one that another worker declares under its name meanwhile.
+func TestAToolThatIsDeclaredOtherwiseAfterAGoodbye(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := start(t, Config{}, says(""))
+		old := []*peer{r.hire(registration("agent", "add")).alive(), r.hire(registration("agent", "add")).alive()}
+		before := r.checked(to("add"))
+		r.Adopt(Config{Name: "local"}, says("my_"))
+		if !old[0].told() || !old[1].told() {
+			t.Error("they were not told")
+		}
+		renewed := r.hire(otherwise("agent", "add")).alive() // and one of the old ones goes
+		last := old[0]
+		if synctest.Wait(); last.ctx.Err() != nil {
+			last = old[1]
+		}
+		first, second := r.call(t.Context(), to("add")), r.call(t.Context(), to("add"))
+		if !last.idle() {
+			t.Fatal("it is given a call")
+		}
+		renewed.answer(renewed.invoked().GetInvocationId(), "first")
+		renewed.answer(renewed.invoked().GetInvocationId(), "second")
+		(<-first).text(t, "first")
+		(<-second).text(t, "second")
+		held := r.call(t.Context(), before)
+		last.answer(last.invoked().GetInvocationId(), "by the old one")
+		(<-held).text(t, "by the old one")
+	})
+}
+
 // The renewed registration is refused while calls run and wait: what runs has its own
 // result, what waits in line is given to nobody and says so.
 func TestCallsThatWaitWhileARenewedRegistrationIsRefused(t *testing.T) {

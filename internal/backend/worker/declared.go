@@ -49,6 +49,7 @@ type declared struct {
 // found is the tool as the sidecar takes it in.
 func (d *declared) found() tool.Discovered {
 	found := d.Discovered
+	found.Declaration = d
 	if d.wishes != (tool.Wishes{}) {
 		found.Wishes = &d.wishes
 	}
@@ -104,8 +105,7 @@ func (b *Backend) declaration(register *sidecallv1.WorkerRegister) ([]*declared,
 	case len(register.GetTools()) == 0:
 		return nil, invalid("tools: the worker has none: register at least one function")
 	case len(register.GetTools()) > b.cfg().MaxTools:
-		return nil, status.Errorf(codes.ResourceExhausted, "tools: the worker has %d, and the backend %s may have %d (max_tools)",
-			len(register.GetTools()), b.cfg().Name, b.cfg().MaxTools)
+		return nil, invalid("tools: the worker has %d, and the backend %s may have %d (max_tools)", len(register.GetTools()), b.cfg().Name, b.cfg().MaxTools)
 	}
 	tools := make([]*declared, len(register.GetTools()))
 	seen := make(map[string]bool, len(tools))

@@ -47,7 +47,7 @@ func notServed(ctx context.Context, unserved bool, name string) *tool.Failure {
 func tooLarge(most int64) *tool.Failure {
 	return &tool.Failure{
 		Code: tool.CodeInvalidArgs, Evidence: tool.NotExecuted, ErrorType: "arguments_too_large", CallerFault: true,
-		Constraint: fmt.Sprintf("the arguments are longer than the %d bytes that a worker is sent", most),
+		Constraint: fmt.Sprintf("with these arguments the call is longer than the %d bytes that a worker is sent", most),
 		Hint:       "Send shorter or fewer values.",
 	}
 }

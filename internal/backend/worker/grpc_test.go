@@ -111,7 +111,7 @@ func TestOverGRPC(t *testing.T) {
 			stream := enrolled(t, workers)
 			done := make(chan answered, 1)
 			go func() {
-				reply, failure := b.Invoke(context.Background(), to("add"))
+				reply, failure := b.Invoke(context.Background(), b.checked(to("add")))
 				done <- answered{reply, failure}
 			}()
 			command, err := stream.Recv()
@@ -141,7 +141,7 @@ func TestArgumentsThatAreMoreThanAWorkerReads(t *testing.T) {
 		done, call := make(chan answered, 1), to("add")
 		call.Args = []byte(args)
 		go func() {
-			reply, failure := b.Invoke(context.Background(), call)
+			reply, failure := b.Invoke(context.Background(), b.checked(call))
 			done <- answered{reply, failure}
 		}()
 		return done
@@ -153,7 +153,7 @@ func TestArgumentsThatAreMoreThanAWorkerReads(t *testing.T) {
 	}
 	large := invoke(`{"text":"` + strings.Repeat("x", defaultMaxMessage) + `"}`)
 	(<-large).want(t, tool.CodeInvalidArgs, tool.NotExecuted)
-	fits := invoke(`{"text":"` + strings.Repeat("x", defaultMaxMessage-2*envelope) + `"}`)
+	fits := invoke(`{"text":"` + strings.Repeat("x", defaultMaxMessage-100) + `"}`)
 	for _, done := range []<-chan answered{neighbour, fits} {
 		if err := stream.Send(&sidecallv1.WorkerMessage{Message: &sidecallv1.WorkerMessage_Result{Result: &sidecallv1.WorkerResult{InvocationId: command.GetInvoke().GetInvocationId(), Content: "2"}}}); err != nil {
 			t.Fatal(err)
@@ -180,7 +180,7 @@ func TestAPanicInAStream(t *testing.T) {
 	}
 	done := make(chan answered, 1)
 	go func() {
-		reply, failure := b.Invoke(context.Background(), call)
+		reply, failure := b.Invoke(context.Background(), b.checked(call))
 		done <- answered{reply, failure}
 	}()
 	command, err := stream.Recv()
@@ -215,6 +215,7 @@ func BenchmarkACall(b *testing.B) {
 	}()
 	call := to("add")
 	call.Args = []byte(`{"a":1,"b":1}`)
+	call = at.checked(call)
 	for b.Loop() {
 		if _, failure := at.Invoke(context.Background(), call); failure != nil {
 			b.Fatal(failure)

@@ -24,18 +24,20 @@ const (
 	over
 )
 
-// invocation is one attempt on its way. All but id, call and ctx is guarded by the
-// mutex of its backend.
+// invocation is one attempt on its way. All but id, and what Invoke itself reads of call and
+// ctx, is guarded by the mutex of its backend.
 type invocation struct {
 	id   string
 	call backend.Invocation
 	ctx  context.Context //nolint:containedctx // the attempt's, for the deadline and the trace
+	// command is what is sent; nil when it has been.
+	command *sidecallv1.WorkerCommand
 
 	state   stage
 	line    *list.Element // while it waits
 	session *session      // who has it, from queued on
 	// alone: Invoke has returned, and the place is kept until the worker says what
-	// became of it.
+	// became of it. Of the call it has the name of the tool alone.
 	alone bool
 	// unserved: nobody served the tool when it was last looked at.
 	unserved bool

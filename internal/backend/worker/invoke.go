@@ -6,6 +6,8 @@ import (
 	"strconv"
 	"time"
 
+	"google.golang.org/protobuf/proto"
+
 	"github.com/sidecall/sidecall/internal/backend"
 	"github.com/sidecall/sidecall/internal/failpoint"
 	"github.com/sidecall/sidecall/internal/tool"
@@ -24,11 +26,13 @@ func (b *Backend) Invoke(ctx context.Context, call backend.Invocation) (tool.Rep
 	if ctx.Err() != nil {
 		return tool.Reply{}, ended(ctx, tool.NotExecuted)
 	}
-	if int64(len(call.Args)) > b.cfg().MaxMessage-envelope {
-		return tool.Reply{}, tooLarge(b.cfg().MaxMessage - envelope)
+	inv := &invocation{id: strconv.FormatUint(b.numbered.Add(1), 10), call: call, ctx: ctx, done: make(chan outcome, 1)}
+	inv.command = inv.onTheWire()
+	if most := max(b.cfg().MaxMessage, defaultMaxMessage); int64(proto.Size(inv.command)) > most {
+		return tool.Reply{}, tooLarge(most)
 	}
 	failpoint.Hit(failpoint.RequestUnsent)
-	inv := b.enlist(ctx, call)
+	b.enlist(inv)
 	look := time.NewTimer(patience)
 	defer look.Stop()
 	for {
@@ -48,15 +52,11 @@ func (b *Backend) Invoke(ctx context.Context, call backend.Invocation) (tool.Rep
 }
 
 // enlist gives a call a place, or puts it in line for one.
-func (b *Backend) enlist(ctx context.Context, call backend.Invocation) *invocation {
-	inv := &invocation{call: call, ctx: ctx, done: make(chan outcome, 1)}
+func (b *Backend) enlist(inv *invocation) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.roster.numbered++
-	inv.id = strconv.FormatUint(b.roster.numbered, 10)
 	b.roster.place(inv)
 	inv.unserved = inv.state == waiting && !b.roster.serves(&inv.call)
-	return inv
 }
 
 // lookAgain ends the wait of a call whose tool nobody serves, and did not when it was
@@ -109,7 +109,8 @@ func (b *Backend) giveUp(ctx context.Context, inv *invocation) (tool.Reply, *too
 	if inv.state == over {
 		return (<-inv.done).readLate(ctx, &inv.call)
 	}
-	inv.alone = true
+	inv.alone = true // the rest of it is counted no more when Invoke has returned
+	inv.call, inv.ctx = backend.Invocation{Tool: inv.call.Tool}, nil
 	return tool.Reply{}, ended(ctx, tool.Ambiguous)
 }
 

@@ -2,6 +2,8 @@ package worker
 
 import (
 	"context"
+	"reflect"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -10,6 +12,7 @@ import (
 	"go.opentelemetry.io/otel/trace"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/proto"
 
 	"github.com/sidecall/sidecall/internal/backend"
 	"github.com/sidecall/sidecall/internal/tool"
@@ -172,6 +175,82 @@ func TestAwayAndBack(t *testing.T) {
 	})
 }
 
+// A call that waits for a worker is for the tool as it was when it was checked, and not for
+// one that is declared otherwise by whoever comes.
+func TestACallThatWaitsForAToolThatIsDeclaredOtherwise(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := start(t, Config{}, nil)
+		p := r.hire(registration("agent", "add"))
+		call := r.checked(to("add"))
+		p.cancel()
+		<-p.served
+		waits := r.call(t.Context(), call)
+		time.Sleep(patience / 2)
+		another := r.hire(otherwise("agent", "add")).alive()
+		if !another.idle() {
+			t.Fatal("it was given the call")
+		}
+		late := r.call(t.Context(), call) // checked before, and only now on its way
+		for _, done := range []<-chan answered{waits, late} {
+			if failure := (<-done).want(t, tool.CodeDependencyUnavailable, tool.NotExecuted); failure.ErrorType != "no_worker" {
+				t.Errorf("it says %+v", failure)
+			}
+		}
+		if !another.idle() {
+			t.Error("it was given a call")
+		}
+		same := r.call(t.Context(), to("add"))
+		another.answer(another.invoked().GetInvocationId(), "the new one")
+		(<-same).text(t, "the new one")
+	})
+}
+
+// A call is as long as it is on the wire: with all that is in it, and not by its arguments
+// alone. What a worker can always read is sent, however short requests are to be.
+func TestHowLongACallMayBe(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := start(t, Config{MaxMessage: 2048}, nil)
+		p := r.hire(with(registration("agent", "add"), func(r *sidecallv1.WorkerRegister) { r.MaxInFlight = 9 })).alive()
+		carried, err := baggage.Parse("a=" + strings.Repeat("a", 4000) + ",b=" + strings.Repeat("b", 4000))
+		if err != nil {
+			t.Fatal(err)
+		}
+		plain := baggage.ContextWithBaggage(t.Context(), carried)
+		timed, cancel := context.WithTimeout(plain, 7*time.Second+1)
+		defer cancel()
+		for name, ctx := range map[string]context.Context{"without a deadline": plain, "with one": timed} {
+			send := func(text int) <-chan answered {
+				call := to("add")
+				call.Args = []byte(`{"text":"` + strings.Repeat("x", text) + `"}`)
+				return r.call(ctx, call)
+			}
+			short := send(3 << 20)
+			if len(short) > 0 {
+				t.Fatalf("a short one: %v", (<-short).failure)
+			}
+			command := p.next()
+			p.answer(command.GetInvoke().GetInvocationId(), "short")
+			(<-short).text(t, "short")
+			spare := 0
+			if ctx == timed {
+				spare = 4 // bytes more that less time may take
+			}
+			longest := 3<<20 + defaultMaxMessage - proto.Size(command) - spare
+			fits := send(longest)
+			if len(fits) > 0 {
+				t.Fatalf("%s: the longest: %v", name, (<-fits).failure)
+			}
+			command = p.next()
+			if size := proto.Size(command); size != defaultMaxMessage-spare {
+				t.Errorf("%s: it has %d bytes", name, size)
+			}
+			p.answer(command.GetInvoke().GetInvocationId(), "fits")
+			(<-fits).text(t, "fits")
+			(<-send(longest + 1)).want(t, tool.CodeInvalidArgs, tool.NotExecuted)
+		}
+	})
+}
+
 // The last worker goes while calls wait for a place at it.
 func TestALineWithoutAWorker(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -275,6 +354,13 @@ func TestAFunctionThatDoesNotEndKeepsItsPlace(t *testing.T) {
 		cancel()
 		p.next()
 		(<-done).want(t, tool.CodeCancelled, tool.Ambiguous)
+		r.Backend.mu.Lock()
+		for s := range r.roster.sessions {
+			if kept := s.busy[in.GetInvocationId()]; kept.ctx != nil || !reflect.DeepEqual(kept.call, backend.Invocation{Tool: "add"}) {
+				t.Errorf("of the call it keeps %+v", kept.call)
+			}
+		}
+		r.Backend.mu.Unlock()
 		next := r.call(t.Context(), to("add"))
 		if time.Sleep(time.Hour); !p.idle() {
 			t.Fatal("it was given another call")

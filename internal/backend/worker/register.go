@@ -110,11 +110,37 @@ func (c *conflict) Error() string {
 		c.tool, c.what, c.with.name)
 }
 
+// maxQueued bounds the registrations that wait for their turn; a config that takes over
+// waits for them too.
+const maxQueued = 16
+
+// turn waits for the place in which a registration is looked at, for as long as its stream
+// lasts.
+func (b *Backend) turn(ctx context.Context) error {
+	defer b.queued.Add(-1)
+	if b.queued.Add(1) > maxQueued {
+		return status.Errorf(codes.Unavailable, "%d workers wait already for their registrations to be looked at: try again", maxQueued)
+	}
+	select {
+	case b.registering <- struct{}{}:
+		if ctx.Err() == nil {
+			return nil
+		}
+		<-b.registering
+	case <-b.ending.Done():
+		return errParting
+	case <-ctx.Done():
+	}
+	return status.FromContextError(ctx.Err()).Err()
+}
+
 // take takes a worker in if nothing stands in the way now; else the error may be a
 // *conflict.
 func (b *Backend) take(tenant string, register *sidecallv1.WorkerRegister, tools []*declared, stream Stream) (*session, error) {
-	b.registering.Lock()
-	defer b.registering.Unlock()
+	if err := b.turn(stream.Context()); err != nil {
+		return nil, err
+	}
+	defer func() { <-b.registering }()
 	if b.update == nil {
 		return nil, errParting
 	}
@@ -147,7 +173,7 @@ func (b *Backend) with(tenant, worker string, tools []*declared) (map[string]*kn
 	if tenant != "" {
 		return b.beside(tools)
 	}
-	if b.roster.staying() >= b.cfg().MaxWorkers {
+	if all, _ := b.roster.staying(); all >= b.cfg().MaxWorkers {
 		return nil, news{}, status.Errorf(codes.ResourceExhausted, "the backend %s has %d workers, as many as it may have (max_workers)", b.cfg().Name, b.cfg().MaxWorkers)
 	}
 	next := maps.Clone(b.roster.known)
@@ -155,7 +181,7 @@ func (b *Backend) with(tenant, worker string, tools []*declared) (map[string]*kn
 	for _, d := range tools {
 		was := next[d.Name]
 		if was != nil {
-			if what := d.differs(&was.declared); what != "" {
+			if what := d.differs(was.declared); what != "" {
 				if by := b.roster.server(d.Name); by != nil {
 					return nil, news{}, &conflict{by, d.Name, what}
 				}
@@ -163,7 +189,7 @@ func (b *Backend) with(tenant, worker string, tools []*declared) (map[string]*kn
 			}
 		}
 		if was == nil {
-			changed, next[d.Name] = true, &known{declared: *d, owner: worker}
+			changed, next[d.Name] = true, &known{declared: d, owner: worker}
 		}
 	}
 	if len(next) > b.cfg().MaxTools {
@@ -176,12 +202,12 @@ func (b *Backend) with(tenant, worker string, tools []*declared) (map[string]*kn
 // beside is with for a worker of a tenant with a name: what tools there are, and what they
 // are, is said by those of the tenant without one. It takes no more than half of the places.
 func (b *Backend) beside(tools []*declared) (map[string]*known, news, error) {
-	if named := b.roster.staying() - b.roster.stayingOf(""); named >= max(b.cfg().MaxWorkers/2, 1) || b.roster.staying() >= b.cfg().MaxWorkers {
+	if all, named := b.roster.staying(); named >= max(b.cfg().MaxWorkers/2, 1) || all >= b.cfg().MaxWorkers {
 		return nil, news{}, status.Errorf(codes.ResourceExhausted,
-			"the backend %s has %d workers, %d of them at addresses with profiles, which may be half of max_workers (%d)", b.cfg().Name, b.roster.staying(), named, b.cfg().MaxWorkers)
+			"the backend %s has %d workers, %d of them at addresses with profiles, which may be half of max_workers (%d)", b.cfg().Name, all, named, b.cfg().MaxWorkers)
 	}
 	for _, d := range tools {
-		if was := b.roster.known[d.Name]; was == nil || d.differs(&was.declared) != "" {
+		if was := b.roster.known[d.Name]; was == nil || d.differs(was.declared) != "" {
 			return nil, news{}, status.Errorf(codes.PermissionDenied,
 				"tool %.100q: at an address with profiles only tools are served that a worker at an address without has registered, and as that one declares them", d.Name)
 		}
@@ -209,7 +235,7 @@ func (b *Backend) forgotten(from map[string]*known, worker string, tools []*decl
 // none.
 func (r *roster) server(target string) *session {
 	for s := range r.sessions {
-		if s.tenant == "" && s.stays() && s.tools[target] {
+		if s.tenant == "" && s.stays() && s.tools[target] != nil {
 			return s
 		}
 	}
@@ -226,7 +252,7 @@ func (b *Backend) admit(tenant string, register *sidecallv1.WorkerRegister, tool
 	s := &session{
 		backend: b, stream: stream, tenant: tenant, name: register.GetWorker(), client: register.GetClient(),
 		log:   b.log.With("worker", register.GetWorker()),
-		tools: make(map[string]bool, len(tools)), most: min(max(int(register.GetMaxInFlight()), 1), b.cfg().MaxInFlight),
+		tools: make(map[string]*declared, len(tools)), most: min(max(int(register.GetMaxInFlight()), 1), b.cfg().MaxInFlight),
 		heartbeat: b.cfg().Heartbeat, busy: make(map[string]*invocation), toSay: make(chan struct{}, 1), ended: make(chan struct{}), written: make(chan struct{}),
 	}
 	b.mu.Lock()
@@ -238,9 +264,8 @@ func (b *Backend) admit(tenant string, register *sidecallv1.WorkerRegister, tool
 		HeartbeatInterval: durationpb.New(s.heartbeat), MaxInFlight: int32(s.most), MaxMessageBytes: b.cfg().MaxMessage,
 	}
 	for _, d := range tools {
-		s.tools[d.Name] = true
+		s.tools[d.Name] = next[d.Name].declared // one for all who declare the same
 		if tenant == "" {
-			b.roster.withdraw(d)
 			next[d.Name].owner = s.name
 		}
 		registered.Tools = append(registered.Tools, accepted(d, next[d.Name].admitted))
@@ -292,8 +317,8 @@ func (b *Backend) remove(s *session, why error) {
 // tellEmpty says that no worker is there, if it is still so, and whether the last one has
 // left in order.
 func (b *Backend) tellEmpty(left bool) {
-	b.registering.Lock()
-	defer b.registering.Unlock()
+	b.registering <- struct{}{}
+	defer func() { <-b.registering }()
 	b.mu.Lock()
 	empty := len(b.roster.sessions) == 0 && !b.parting // at the end nobody asks
 	b.mu.Unlock()

@@ -34,7 +34,7 @@ func TestBadRegistrations(t *testing.T) {
 		"no places":       {func(r *sidecallv1.WorkerRegister) { r.MaxInFlight = -1 }, codes.InvalidArgument, "max_in_flight: it is -1"},
 		"a bad client":    {func(r *sidecallv1.WorkerRegister) { r.Client = "a b" }, codes.InvalidArgument, `client: a client calls itself 1 to 64 of A-Z a-z 0-9 . _ -, not "a b"`},
 		"no tools":        {func(r *sidecallv1.WorkerRegister) { r.Tools = nil }, codes.InvalidArgument, "the worker has none"},
-		"too many tools":  {func(r *sidecallv1.WorkerRegister) { r.Tools = make([]*sidecallv1.WorkerTool, 4) }, codes.ResourceExhausted, "tools: the worker has 4, and the backend local may have 3"},
+		"too many tools":  {func(r *sidecallv1.WorkerRegister) { r.Tools = make([]*sidecallv1.WorkerTool, 4) }, codes.InvalidArgument, "tools: the worker has 4, and the backend local may have 3"},
 		"no tool at all":  {func(r *sidecallv1.WorkerRegister) { r.Tools[1] = nil }, codes.InvalidArgument, `tool "": a name is`},
 		"twice":           {one(func(t *sidecallv1.WorkerTool) { t.Name = "add" }), codes.InvalidArgument, "tool add: it is registered twice"},
 		"a tool's name":   {one(func(t *sidecallv1.WorkerTool) { t.Name = "a.b" }), codes.InvalidArgument, `tool "a.b": a name is 1 to 64 of A-Z a-z 0-9 _ -, the prefix my_ included`},
@@ -242,6 +242,62 @@ func TestWorkersThatWaitForOthersAreBounded(t *testing.T) {
 		if n := r.outlasting.Load(); n != 0 {
 			t.Errorf("%d wait still", n)
 		}
+	})
+}
+
+// A registration that nobody waits for any more is not looked at, and does not wait for
+// those that are.
+func TestRegistrationsOfWorkersThatHaveHungUp(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		examined, looked := 0, make(chan struct{})
+		r := start(t, Config{}, func(tools []tool.Discovered) ([]Admitted, error) {
+			examined++
+			<-looked
+			return make([]Admitted, len(tools)), nil
+		})
+		first := r.join(registration("agent", "add"))
+		synctest.Wait()
+		for range 3 * maxQueued {
+			gone := r.join(registration("agent", "sub"))
+			gone.idle()
+			gone.cancel()
+			if err := <-gone.served; status.Code(err) != codes.Canceled {
+				t.Fatalf("its stream ended with %v", err)
+			}
+		}
+		close(looked)
+		if first.next().GetRegistered() == nil || examined != 1 {
+			t.Errorf("examined %d times", examined)
+		}
+	})
+}
+
+// So many registrations wait for another to be looked at and no more; none of them waits
+// for longer than the backend is there.
+func TestRegistrationsThatWaitAreBounded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		looked := make(chan struct{})
+		r := start(t, Config{}, func(tools []tool.Discovered) ([]Admitted, error) {
+			<-looked
+			return make([]Admitted, len(tools)), nil
+		})
+		r.join(registration("agent", "add"))
+		synctest.Wait()
+		waiting := make([]*peer, maxQueued)
+		for i := range waiting {
+			waiting[i] = r.join(registration("agent", "add"))
+		}
+		synctest.Wait()
+		if err := <-r.join(registration("agent", "add")).served; status.Code(err) != codes.Unavailable || !strings.Contains(err.Error(), "try again") {
+			t.Errorf("one more: %v", err)
+		}
+		r.End()
+		for _, p := range waiting {
+			if err := <-p.served; status.Code(err) != codes.Unavailable {
+				t.Errorf("at the end: %v", err)
+			}
+		}
+		close(looked)
 	})
 }
 

@@ -50,18 +50,22 @@ func (o outcome) readLate(ctx context.Context, call *backend.Invocation) (tool.R
 
 // read reads a result.
 func read(r *sidecallv1.WorkerResult, call *backend.Invocation) (tool.Reply, *tool.Failure) {
+	var failure *tool.Failure
+	if r.GetIsError() || r.GetNotRun() {
+		failure = failed(r, call)
+	}
 	structured := bytes.TrimSpace([]byte(r.GetStructuredContentJson()))
 	if len(structured) > 0 && !json.Valid(structured) {
-		return tool.Reply{}, unreadable()
+		if failure == nil {
+			return tool.Reply{}, unreadable()
+		}
+		structured = nil // what the worker says of a failure counts
 	}
 	b := reader{left: room(r, call)}
 	b.text(r.GetContent())
 	b.structured(structured)
 	b.blocks(r.GetBlocks())
-	if r.GetIsError() || r.GetNotRun() {
-		return b.reply, failed(r, call)
-	}
-	return b.reply, nil
+	return b.reply, failure
 }
 
 // room is how many bytes of a result are kept.

@@ -20,13 +20,15 @@ func TestWhatAWorkerSaysOfAFailure(t *testing.T) {
 		code   tool.Code
 		proves tool.Evidence
 	}{
-		"it failed, and may have done something": {&sidecallv1.WorkerResult{IsError: true}, backend.Invocation{}, tool.CodeUnrecoverable, tool.Ambiguous},
-		"it may be repeated":                     {&sidecallv1.WorkerResult{IsError: true}, backend.Invocation{Effect: tool.Keyed}, tool.CodeUnrecoverable, tool.Definite},
-		"it fails cleanly":                       {&sidecallv1.WorkerResult{IsError: true}, backend.Invocation{FailsCleanly: true}, tool.CodeUnrecoverable, tool.Definite},
-		"with a code":                            {&sidecallv1.WorkerResult{IsError: true, Code: "NOT_FOUND"}, backend.Invocation{FailsCleanly: true}, tool.CodeNotFound, tool.Definite},
-		"with a code of the sidecar's own":       {&sidecallv1.WorkerResult{IsError: true, Code: "CIRCUIT_OPEN"}, backend.Invocation{FailsCleanly: true}, tool.CodeUnrecoverable, tool.Definite},
-		"it was not run":                         {&sidecallv1.WorkerResult{NotRun: true}, backend.Invocation{}, tool.CodeDependencyUnavailable, tool.NotExecuted},
-		"it was not run, with a code":            {&sidecallv1.WorkerResult{NotRun: true, IsError: true, Code: "INVALID_ARGS"}, backend.Invocation{}, tool.CodeInvalidArgs, tool.NotExecuted},
+		"it failed, and may have done something":   {&sidecallv1.WorkerResult{IsError: true}, backend.Invocation{}, tool.CodeUnrecoverable, tool.Ambiguous},
+		"it may be repeated":                       {&sidecallv1.WorkerResult{IsError: true}, backend.Invocation{Effect: tool.Keyed}, tool.CodeUnrecoverable, tool.Definite},
+		"it fails cleanly":                         {&sidecallv1.WorkerResult{IsError: true}, backend.Invocation{FailsCleanly: true}, tool.CodeUnrecoverable, tool.Definite},
+		"with a code":                              {&sidecallv1.WorkerResult{IsError: true, Code: "NOT_FOUND"}, backend.Invocation{FailsCleanly: true}, tool.CodeNotFound, tool.Definite},
+		"with a code of the sidecar's own":         {&sidecallv1.WorkerResult{IsError: true, Code: "CIRCUIT_OPEN"}, backend.Invocation{FailsCleanly: true}, tool.CodeUnrecoverable, tool.Definite},
+		"it was not run":                           {&sidecallv1.WorkerResult{NotRun: true}, backend.Invocation{}, tool.CodeDependencyUnavailable, tool.NotExecuted},
+		"it was not run, with a code":              {&sidecallv1.WorkerResult{NotRun: true, IsError: true, Code: "INVALID_ARGS"}, backend.Invocation{}, tool.CodeInvalidArgs, tool.NotExecuted},
+		"it was not run, and something is no JSON": {&sidecallv1.WorkerResult{NotRun: true, StructuredContentJson: "{"}, backend.Invocation{}, tool.CodeDependencyUnavailable, tool.NotExecuted},
+		"it failed, and something is no JSON":      {&sidecallv1.WorkerResult{IsError: true, StructuredContentJson: "{"}, backend.Invocation{}, tool.CodeUnrecoverable, tool.Ambiguous},
 	} {
 		t.Run(name, func(t *testing.T) {
 			c.says.Content, c.says.RetryAfter = "no \xff such thing", durationpb.New(3*time.Second)

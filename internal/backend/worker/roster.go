@@ -19,13 +19,11 @@ type roster struct {
 	waiting *list.List
 	// turn counts the calls that were given places.
 	turn uint64
-	// numbered counts invocations, for their ids.
-	numbered uint64
 }
 
 // known is a tool that some worker has had.
 type known struct {
-	declared declared
+	declared *declared
 	admitted Admitted
 	// owner is what the workers call themselves that had it last.
 	owner string
@@ -33,29 +31,6 @@ type known struct {
 
 func newRoster() roster {
 	return roster{sessions: make(map[*session]struct{}), known: make(map[string]*known), waiting: list.New()}
-}
-
-// withdraw takes a tool from the workers of tenants with a name, where it is not known any
-// more that it is the one that they have registered.
-func (r *roster) withdraw(d *declared) {
-	if was := r.known[d.Name]; was != nil && d.differs(&was.declared) == "" {
-		return
-	}
-	for s := range r.sessions {
-		if s.tenant != "" {
-			delete(s.tools, d.Name)
-		}
-	}
-}
-
-// stayingOf is how many workers of a tenant there are that stay.
-func (r *roster) stayingOf(tenant string) (n int) {
-	for s := range r.sessions {
-		if s.stays() && s.tenant == tenant {
-			n++
-		}
-	}
-	return n
 }
 
 // serves reports whether some worker takes a call.
@@ -157,14 +132,18 @@ func (r *roster) relieve(tenant string, register *sidecallv1.WorkerRegister) {
 	}
 }
 
-// staying is how many workers there are that are not on their way out.
-func (r *roster) staying() (n int) {
+// staying is how many workers there are that are not on their way out, and how many of
+// them are of a tenant with a name.
+func (r *roster) staying() (all, named int) {
 	for s := range r.sessions {
 		if s.stays() {
-			n++
+			all++
+			if s.tenant != "" {
+				named++
+			}
 		}
 	}
-	return n
+	return all, named
 }
 
 // patience is how long a call waits for a worker to come: long enough for one that has

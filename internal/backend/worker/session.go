@@ -39,7 +39,7 @@ type session struct {
 	tenant, name string
 	// client is whose calls alone it takes; empty for everybody's.
 	client    string
-	tools     map[string]bool
+	tools     map[string]*declared
 	most      int // calls at a time
 	heartbeat time.Duration
 
@@ -75,10 +75,14 @@ type outgoing struct {
 	invoke  *invocation
 }
 
-// takes reports whether the worker is given calls of a tool. One of the tenant without a
-// name, who may have every profile, serves all tenants; any other serves its own.
+// takes reports whether the worker is given a call. One of the tenant without a name, who
+// may have every profile, serves all tenants; any other serves its own. A tool is its
+// declaration: what was checked by another one is the call of another tool.
 func (s *session) takes(call *backend.Invocation) bool {
-	return !s.leaving && (s.tenant == "" || s.tenant == call.Tenant) && (s.client == "" || s.client == call.Client) && s.tools[call.Target]
+	d := s.tools[call.Target]
+	checked, _ := call.Declaration.(*declared)
+	return !s.leaving && (s.tenant == "" || s.tenant == call.Tenant) && (s.client == "" || s.client == call.Client) &&
+		d != nil && checked != nil && (d == checked || d.differs(checked) == "")
 }
 
 func (s *session) free() bool { return !s.leaving && len(s.busy) < s.most }
@@ -270,10 +274,13 @@ func (s *session) take(message *sidecallv1.WorkerMessage) error {
 func (s *session) progress(p *sidecallv1.WorkerProgress) {
 	s.backend.mu.Lock()
 	inv := s.busy[p.GetInvocationId()]
-	wanted := inv != nil && inv.state == sent && !inv.alone && inv.call.Progress != nil
+	var tell func(backend.Sign)
+	if inv != nil && inv.state == sent {
+		tell = inv.call.Progress
+	}
 	s.backend.mu.Unlock()
-	if wanted {
-		inv.call.Progress(backend.Sign{Note: p.GetNote()})
+	if tell != nil {
+		tell(backend.Sign{Note: p.GetNote()})
 	}
 }
 

@@ -209,9 +209,7 @@ type answered struct {
 // call starts a call.
 func (r *rig) call(ctx context.Context, call backend.Invocation) <-chan answered {
 	done := make(chan answered, 1)
-	if call.Args == nil {
-		call.Args = json.RawMessage(`{}`)
-	}
+	call = r.checked(call)
 	go func() {
 		reply, failure := r.Invoke(ctx, call)
 		done <- answered{reply, failure}
@@ -221,7 +219,17 @@ func (r *rig) call(ctx context.Context, call backend.Invocation) <-chan answered
 }
 
 func to(target string) backend.Invocation {
-	return backend.Invocation{Tool: target, Target: target, IdempotencyKey: "key", Attempt: 1}
+	return backend.Invocation{Tool: target, Target: target, Args: json.RawMessage(`{}`), IdempotencyKey: "key", Attempt: 1}
+}
+
+// checked is a call of a tool as it is now, unless it was checked before.
+func (b *Backend) checked(call backend.Invocation) backend.Invocation {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if known := b.roster.known[call.Target]; known != nil && call.Declaration == nil {
+		call.Declaration = known.declared
+	}
+	return call
 }
 
 // want checks code and evidence of a failure.

@@ -13,7 +13,7 @@
 // # What a failure proves
 //
 //	no worker serves the tool, or none was free in time  not executed: nothing left
-//	the arguments are longer than a worker is sent        not executed
+//	the call is longer than a worker is sent              not executed
 //	the worker was lost while the call was in its queue   it goes to another one
 //	the right to send was lost                            not executed
 //	the stream ended, or the worker fell silent, after
@@ -68,7 +68,9 @@ type Config struct {
 	Heartbeat time.Duration
 	// MaxMessage is what a worker is told of the largest message that is read of it,
 	// in bytes; 4 MiB, which is what gRPC reads where nobody says otherwise. Who reads
-	// the stream sees to it. A worker is sent none that is larger either.
+	// the stream sees to it. A worker is sent none that is larger either, but what it
+	// reads where nobody says otherwise: requests that are short have calls that are
+	// longer, by what the sidecar has to say of them.
 	MaxMessage int64
 	// Late counts the results for which nobody waited any more, of all backends that
 	// have it; nil is one of its own.
@@ -83,9 +85,6 @@ const (
 	defaultMaxInFlight = 256
 	defaultHeartbeat   = 5 * time.Second
 	defaultMaxMessage  = 4 << 20
-	// envelope is more than a call takes on the wire beside its arguments, in bytes:
-	// its names are bounded.
-	envelope = 4 << 10
 	// missedHeartbeats in a row are a dead worker.
 	missedHeartbeats = 3
 )
@@ -132,19 +131,22 @@ type Backend struct {
 	log      *slog.Logger
 
 	// started is closed when Run has begun: from then on workers register.
-	started   chan struct{}
-	startOnce sync.Once
-	// registering is held by who changes what tools there are, and tells of it.
-	registering sync.Mutex
+	started chan struct{}
+	// registering has a place for who changes what tools there are, and tells of it.
+	registering chan struct{}
 	examine     Examiner
 	update      func(tools []tool.Discovered, err error) // nil when Run has ended
 
 	// roster is guarded by mu.
 	mu     sync.Mutex
 	roster roster
-	// parting: nobody registers any more. closed: and Close has begun.
-	parting, closed bool
+	// parting: nobody registers any more.
+	parting bool
 
+	// numbered counts invocations, for their ids.
+	numbered atomic.Uint64
+	// queued counts the registrations that wait for their turn.
+	queued atomic.Int64
 	// outlasting counts the registrations that wait for the end of other workers.
 	outlasting atomic.Int64
 	// late is Config.Late.
@@ -161,7 +163,7 @@ var _ backend.Discoverer = (*Backend)(nil)
 // New returns a backend to which nobody has come yet.
 func New(cfg Config) *Backend {
 	cfg = cfg.withDefaults()
-	b := &Backend{log: cfg.Logger.With("backend", cfg.Name), started: make(chan struct{}), roster: newRoster(), late: cfg.Late}
+	b := &Backend{log: cfg.Logger.With("backend", cfg.Name), started: make(chan struct{}), registering: make(chan struct{}, 1), roster: newRoster(), late: cfg.Late}
 	b.settings.Store(&cfg)
 	b.ending, b.end = context.WithCancel(context.Background())
 	return b
@@ -176,18 +178,20 @@ func (b *Backend) Examine(examine Examiner) { b.examine = examine }
 
 // Run implements backend.Discoverer: until ctx ends, workers may register.
 func (b *Backend) Run(ctx context.Context, update func(tools []tool.Discovered, err error)) {
-	b.registering.Lock()
-	b.update = update
-	b.registering.Unlock()
-	b.startOnce.Do(func() { close(b.started) })
+	b.tellTo(update)
+	close(b.started)
 	select {
 	case <-ctx.Done():
 	case <-b.ending.Done():
 	}
 	b.Goodbye()
-	b.registering.Lock()
-	b.update = nil
-	b.registering.Unlock()
+	b.tellTo(nil)
+}
+
+func (b *Backend) tellTo(update func(tools []tool.Discovered, err error)) {
+	b.registering <- struct{}{}
+	b.update = update
+	<-b.registering
 }
 
 // Goodbye tells the workers that the sidecar is about to go, and lets no more of them
@@ -212,10 +216,7 @@ func (b *Backend) End() {
 
 // Close implements backend.Backend.
 func (b *Backend) Close(ctx context.Context) error {
-	b.mu.Lock()
-	b.closed = true
-	b.mu.Unlock()
-	b.End()
+	b.End() // first: nobody enters then
 	done := make(chan struct{})
 	go func() {
 		b.running.Wait() // streams end with their handlers, which have just been asked to
@@ -233,7 +234,7 @@ func (b *Backend) Close(ctx context.Context) error {
 func (b *Backend) enter() bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if b.closed || b.parting {
+	if b.parting {
 		return false
 	}
 	b.running.Add(1)

@@ -64,33 +64,38 @@ func (s *session) next() *sidecallv1.WorkerCommand {
 			continue
 		}
 		inv.state = sent
+		command := inv.command
+		inv.command = nil
+		if invoke := command.GetInvoke(); invoke.Deadline != nil {
+			invoke.Deadline = durationpb.New(left(inv.ctx))
+		}
 		if inv.call.Progress != nil {
 			inv.call.Progress(backend.Sign{}) // the time in the line is not the function's
 		}
-		return inv.command()
+		return command
 	}
 	return nil
 }
 
-// command is the call on the wire.
-func (inv *invocation) command() *sidecallv1.WorkerCommand {
+// onTheWire is the call as it is sent, but for what is left of its time: that is what takes
+// the most bytes of all that it can be by then.
+func (inv *invocation) onTheWire() *sidecallv1.WorkerCommand {
 	call := &inv.call
 	invoke := &sidecallv1.WorkerInvoke{
-		InvocationId: inv.id, Tool: call.Target, ArgumentsJson: arguments(call),
+		InvocationId: inv.id, Tool: call.Target, ArgumentsJson: string(call.Args),
 		ToolUseId: text(call.ID), ConversationId: text(call.Conversation), TurnId: text(call.Turn),
 		IdempotencyKey: call.IdempotencyKey, Attempt: int32(min(call.Attempt, math.MaxInt32)), Traceparent: carried(inv.ctx, propagation.TraceContext{}, "traceparent"), Baggage: carried(inv.ctx, propagation.Baggage{}, "baggage"),
 	}
-	if end, ok := inv.ctx.Deadline(); ok {
-		invoke.Deadline = durationpb.New(max(time.Until(end), 0))
+	if _, ok := inv.ctx.Deadline(); ok {
+		invoke.Deadline = durationpb.New(left(inv.ctx).Truncate(time.Second) + time.Second - 1)
 	}
 	return &sidecallv1.WorkerCommand{Command: &sidecallv1.WorkerCommand_Invoke{Invoke: invoke}}
 }
 
-func arguments(call *backend.Invocation) string {
-	if len(call.Args) == 0 {
-		return "{}"
-	}
-	return string(call.Args)
+// left is what is left of the time of a context that ends.
+func left(ctx context.Context) time.Duration {
+	end, _ := ctx.Deadline()
+	return max(time.Until(end), 0)
 }
 
 // text is a text of a caller as it can be sent: one string that is not UTF-8 would keep
