@@ -71,6 +71,8 @@ func allSecrets(cfg *config.Config) (known []string) {
 		found.know(redis.Password.Reveal())
 		found.know(redis.SentinelPassword.Reveal())
 	}
+	found.know(cfg.Notify.Secret.Reveal())
+	found.know(cfg.Notify.URL.Reveal())
 	return found.known
 }
 

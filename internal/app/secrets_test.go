@@ -2,6 +2,9 @@ package app
 
 import (
 	"log/slog"
+	"reflect"
+	"slices"
+	"strings"
 	"testing"
 
 	"github.com/sidecall/sidecall/internal/config"
@@ -57,6 +60,7 @@ func TestWhatIsASecret(t *testing.T) {
 	t.Setenv("WORDS_REDIS", "of-the-store-itself")
 	cfg, err := config.Parse("test.yaml", []byte(`
 store: {redis: {addrs: ["127.0.0.1:1"], password: "${env:WORDS_REDIS}"}}
+notify: {url: "https://hooks.example.com/a?token=of-the-webhook", secret: whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw}
 backends:
   files:
     mcp:
@@ -92,6 +96,8 @@ backends:
 		"of-the-store-itself":                             {true, true},
 		"https://hooks.example.com/T0/x9Kd83JmQp20ZzAbCd": {true, false},
 		"-----BEGIN KEY-----":                             {true, true},
+		"whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw":          {true, true},
+		"of-the-webhook":                                  {true, true},
 		"production":                                      {false, false},
 		"true":                                            {false, false},
 		"en_US.UTF-8":                                     {false, false},
@@ -105,5 +111,29 @@ backends:
 				t.Errorf("%s takes %q for a secret: %v", name, text, got)
 			}
 		}
+	}
+}
+
+// Whatever is a secret of the config itself is one to every tool.
+func TestSecretsOfTheConfigItself(t *testing.T) {
+	var found []string
+	var walk func(path string, of reflect.Type)
+	walk = func(path string, of reflect.Type) {
+		switch {
+		case of == reflect.TypeFor[config.Secret]():
+			found = append(found, path)
+		case of.Kind() == reflect.Pointer || of.Kind() == reflect.Slice:
+			walk(path, of.Elem())
+		case of.Kind() == reflect.Struct && !strings.HasPrefix(path, ".Backends"):
+			for field := range of.Fields() {
+				if field.IsExported() {
+					walk(path+"."+field.Name, field.Type)
+				}
+			}
+		}
+	}
+	walk("", reflect.TypeFor[config.Config]())
+	if want := []string{".Store.Redis.Password", ".Store.Redis.SentinelPassword", ".Notify.Secret"}; !slices.Equal(slices.Sorted(slices.Values(found)), slices.Sorted(slices.Values(want))) {
+		t.Errorf("secrets are %v, and tools do not show %v (allSecrets)", found, want)
 	}
 }
