@@ -32,8 +32,9 @@ type discovery struct {
 	complete func()
 	inForce  atomic.Bool
 	told     sync.Once
-	// others have a discovery that an earlier generation hears until this one takes over.
-	others []*host
+	// others have a discovery that an earlier generation hears until this one takes over; begun
+	// have their first.
+	others, begun []*host
 }
 
 // expect announces the backends whose tools follow.
@@ -58,6 +59,7 @@ func (d *discovery) start(hosts map[string]*host, complete func()) {
 		case h.end != nil:
 			d.others = append(d.others, h)
 		default:
+			d.begun = append(d.begun, h)
 			d.examineWorkers(h)
 			h.discover(d.listener(h))
 		}
@@ -74,6 +76,9 @@ func (d *discovery) takeOver(before *generation) {
 	for _, h := range d.others {
 		h.tellInstead(d.listener(h))
 		d.adoptWorkers(h)
+	}
+	for _, h := range d.begun {
+		h.pinNow(d.listener(h))
 	}
 	d.tellComplete()
 }
@@ -146,5 +151,11 @@ func (d *discovery) compile(h *host, found []tool.Discovered) (routes []*catalog
 			routes, err = nil, fmt.Errorf("the tool list makes the sidecar fail: panic: %v\n%s", p, debug.Stack())
 		}
 	}()
-	return discoveredRoutes(h, found, d.config, d.pins)
+	pins := d.pins
+	if !d.inForce.Load() { // perhaps it never is
+		pins = pins.Unwritten()
+	}
+	routes, err = discoveredRoutes(h, found, d.config, pins)
+	h.unpinned = pins.Left()
+	return routes, err
 }

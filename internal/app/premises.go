@@ -39,8 +39,9 @@ type premises struct {
 	tools  []tool.Discovered // as last said, once found is closed
 	broken error             // why it is down; nil when it is not
 
-	// lost says that the backend was heard of last when it went down.
-	lost bool
+	// lost says that the backend was heard of last when it went down; unpinned that nothing of what
+	// it said last was written down yet.
+	lost, unpinned bool
 	// pinned tells the calls of its tools that may be called when they may not be any
 	// more, where it is pinned, by its own names for them.
 	pinned map[string]*catalog.Withdrawal
@@ -146,6 +147,15 @@ func (p *premises) wasFound() bool {
 		return true
 	default:
 		return false
+	}
+}
+
+// pinNow has a list heard again of which something is to be written down now.
+func (p *premises) pinNow(hears func(tools []tool.Discovered, err error)) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.unpinned && p.broken == nil { // else it is heard anew when it is there again
+		hears(p.tools, nil)
 	}
 }
 

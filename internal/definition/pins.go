@@ -40,8 +40,8 @@ type Tool struct{ Backend, Name string }
 type Pins struct {
 	// path of the file; empty for none: what is remembered ends with the process.
 	path string
-	// unwritten: the file is read and never written.
-	unwritten bool
+	// unwritten: the file is read and never written; left says that something would have been.
+	unwritten, left bool
 
 	mu    sync.Mutex
 	known map[Tool]Pin
@@ -65,6 +65,13 @@ func (p *Pins) Unwritten() *Pins {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return &Pins{path: p.path, unwritten: true, known: maps.Clone(p.known)}
+}
+
+// Left reports that pins who only looks has something to remember that the file does not have.
+func (p *Pins) Left() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.left
 }
 
 // Path of the file; empty when there is none.
@@ -106,7 +113,7 @@ func (p *Pins) Remember(pins map[Tool]Pin) error {
 	if len(text) > maxFile {
 		return fmt.Errorf("it would be larger than %d bytes", maxFile)
 	}
-	p.known = next
+	p.known, p.left = next, p.unwritten
 	if unread != nil {
 		return fmt.Errorf("it is left as it is: %w", unread)
 	}
