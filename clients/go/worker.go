@@ -53,7 +53,7 @@ type Worker struct {
 	// OnRegistered, when not nil, is called each time that a sidecar has taken the
 	// functions in.
 	OnRegistered func([]*sidecallv1.WorkerAccepted)
-	// Logger may be nil.
+	// Logger is that of slog when it is nil.
 	Logger *slog.Logger
 
 	functions map[string]function
@@ -221,7 +221,7 @@ func (c *Client) Work(ctx context.Context, w *Worker) error {
 		case s.registered():
 			wait = againSoon
 		}
-		w.log().Info("looking for a sidecar again", "worker", w.Name, "why", err)
+		w.log().Log(ctx, levelOf(err), "looking for a sidecar again", "worker", w.Name, "why", err)
 		select {
 		case <-ctx.Done():
 			return nil
@@ -231,11 +231,17 @@ func (c *Client) Work(ctx context.Context, w *Worker) error {
 	}
 }
 
-func (w *Worker) log() *slog.Logger {
-	if w.Logger == nil {
-		return slog.New(slog.DiscardHandler)
+// levelOf is how loudly the end of a stream is told: a sidecar that refuses a worker for now
+// may do so for ever, one that is away will be there again.
+func levelOf(err error) slog.Level {
+	if err == nil || status.Code(err) == codes.Unavailable {
+		return slog.LevelInfo
 	}
-	return w.Logger
+	return slog.LevelWarn
+}
+
+func (w *Worker) log() *slog.Logger {
+	return cmp.Or(w.Logger, slog.Default())
 }
 
 func (w *Worker) grace() time.Duration {

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"log/slog"
 	"net"
 	"runtime"
 	"slices"
@@ -435,6 +436,37 @@ func TestThePlacesOfAWorkerAreThoseOfAllItsStreams(t *testing.T) {
 func (l *line) add(n int) {
 	l.t.Helper()
 	l.invoke(&sidecallv1.WorkerInvoke{InvocationId: strconv.Itoa(n), Tool: "add", ArgumentsJson: fmt.Sprintf(`{"a":%d}`, n)})
+}
+
+// logged is a log that the test reads.
+type logged chan slog.Record
+
+func (logged) Enabled(context.Context, slog.Level) bool { return true }
+
+func (t logged) Handle(_ context.Context, r slog.Record) error { t <- r; return nil }
+
+func (t logged) WithAttrs([]slog.Attr) slog.Handler { return t }
+
+func (t logged) WithGroup(string) slog.Handler { return t }
+
+// A worker that is refused for now goes on, and whoever runs it reads of that, without a
+// Logger too.
+func TestARefusalIsSaidWithoutALogger(t *testing.T) {
+	before, log := slog.Default(), make(logged, 16)
+	t.Cleanup(func() { slog.SetDefault(before) })
+	slog.SetDefault(slog.New(log))
+	f, _, _ := employ(t, added(t, func(context.Context, struct{}) (string, error) { return "", nil }))
+	(<-f.streams).end <- status.Error(codes.ResourceExhausted, "there are as many workers as there may be")
+	record := <-log
+	var why string
+	record.Attrs(func(a slog.Attr) bool { why += a.Value.String(); return true })
+	if record.Level != slog.LevelWarn || !strings.Contains(why, "there are as many workers as there may be") {
+		t.Errorf("it says %s %s %s", record.Level, record.Message, why)
+	}
+	f.next(t).end <- nil
+	if record := <-log; record.Level != slog.LevelInfo {
+		t.Errorf("of a sidecar that has gone it says %s %s", record.Level, record.Message)
+	}
 }
 
 // A worker that a sidecar refuses for good is told why.
