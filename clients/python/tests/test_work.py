@@ -384,6 +384,51 @@ class WorkTest(unittest.TestCase):
 
         self.each(worker, test)
 
+    def test_its_places_are_those_of_all_its_streams(self) -> None:
+        first, gates, ran = [], [], []
+
+        def worker() -> Worker:
+            first.append(True)
+            gates.append(threading.Event())
+            ran.clear()
+            w = Worker("w", max_in_flight=1)
+
+            @w.tool
+            def f(n: int, context: Context) -> str:
+                if first and first.pop():
+                    context.progress()
+                    gates[-1].wait(LONG)
+                ran.append(n)
+                return "done"
+
+            return w
+
+        def test(fake: Fake, at: At) -> None:
+            old = fake.stream()
+            old.take_in()
+            old.invoke("f", '{"n": 1}')
+            old.next("progress")
+            old.says.put(pb.WorkerCommand(goodbye=pb.WorkerGoodbye()))
+
+            lost = fake.stream()
+            lost.take_in()
+            lost.invoke("f", '{"n": 2}')  # waits for the place, until its stream ends
+            self.assertEqual(lost.ask("f", id="i3").code, "OVERLOADED")
+            lost.says.put(grpc.StatusCode.UNAVAILABLE)
+
+            stream = fake.stream()
+            stream.take_in()
+            stream.invoke("f", '{"n": 4}')  # waits, until nobody waits for it
+            stream.cancel()
+            self.assertTrue(stream.next("result").not_run)
+            stream.invoke("f", '{"n": 5}')  # waits, and has the place then
+            gates[-1].set()
+            self.assertEqual(old.next("result").content, "done")
+            self.assertEqual(stream.next("result").content, "done")
+            self.assertEqual(ran, [1, 5])
+
+        self.each(worker, test)
+
     def test_it_says_that_it_lives(self) -> None:
         def test(fake: Fake, at: At) -> None:
             stream = fake.stream()
@@ -405,7 +450,9 @@ class WorkTest(unittest.TestCase):
             stream.take_in()
             self.assertEqual(stream.ask("f").content, "f")
 
-        self.each(one, test)
+        with self.assertLogs("sidecall", "WARNING") as said:  # whoever runs it reads of refusals, also of those for now
+            self.each(one, test)
+        self.assertIn("looks for a sidecar again: the sidecar refuses the worker w: as the test wants it", said.output[0])
 
     def test_a_sidecar_that_goes_lets_its_calls_end(self) -> None:
         gates: list[threading.Event] = []

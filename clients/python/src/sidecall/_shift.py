@@ -26,12 +26,16 @@ class Shift:
     """Belongs to one event loop. Functions that are async run in it, others have a
     thread each: there are no more of them than the worker has places."""
 
-    def __init__(self, worker: Worker, line: Line, taken_in: Callable[[Mapping[str, str]], None]) -> None:
-        """``taken_in`` is given the names that models call, by those of the functions,
-        when the sidecar has taken them in."""
+    def __init__(
+        self, worker: Worker, line: Line, places: asyncio.Semaphore, taken_in: Callable[[Mapping[str, str]], None]
+    ) -> None:
+        """``places`` are those of the worker, over all its streams. ``taken_in`` is given
+        the names that models call, by those of the functions, when the sidecar has taken
+        them in."""
         self._worker = worker
         self._functions: Mapping[str, Function] = dict(worker.functions)
         self._line = line
+        self._places = places
         self._calls: dict[str, _Running] = {}
         self._most = 0
         self._beating: asyncio.Task[None] | None = None
@@ -59,6 +63,8 @@ class Shift:
         finally:
             if self._beating is not None:
                 self._beating.cancel()
+            for running in list(self._calls.values()):
+                running.forget()
 
     def leave(self) -> None:
         """Takes no more calls; the stream ends with those that it has."""
@@ -108,7 +114,7 @@ class Shift:
         elif len(self._calls) >= self._worker.max_in_flight:
             self._answer(invoke, failure_of(Failure("this worker has as many calls as it wants", code="OVERLOADED", not_run=True)))
         else:
-            running = self._calls[invoke.invocation_id] = _Running(invoke, lambda note: self._progress(invoke, note))
+            running = self._calls[invoke.invocation_id] = _Running(invoke, self._places, lambda note: self._progress(invoke, note))
             running.start(function, lambda result: self._ended(invoke, result))
 
     def _progress(self, invoke: pb.WorkerInvoke, note: str) -> None:
@@ -127,9 +133,10 @@ class Shift:
 
 
 class _Running:
-    """A call that runs."""
+    """A call that runs, when it has got a place: calls of an earlier stream may have them all."""
 
-    def __init__(self, invoke: pb.WorkerInvoke, say: Callable[[str], None]) -> None:
+    def __init__(self, invoke: pb.WorkerInvoke, places: asyncio.Semaphore, say: Callable[[str], None]) -> None:
+        self._places = places
         self._arguments = invoke.arguments_json
         self._context = Context(invoke, say)
         self._begun = False
@@ -155,7 +162,16 @@ class _Running:
         if self._task is not None and not (self._in_thread and self._begun):
             self._task.cancel()
 
+    def forget(self) -> None:
+        """Does not begin a call any more whose stream has ended: nobody hears of it."""
+        if not self._begun:
+            self.cancel()
+
     async def _run(self, function: Function) -> pb.WorkerResult:
+        async with self._places:
+            return await self._serve(function)
+
+    async def _serve(self, function: Function) -> pb.WorkerResult:
         self._begun = True
         try:
             _current.set(self._context)
