@@ -7,7 +7,7 @@ import { status, type ServiceError } from '@grpc/grpc-js'
 import { WorkerRefused, WrongField, WrongTool, type SidecallError } from './errors.js'
 import type { WorkerServiceStub } from './generated/messages.js'
 import { checked, integer, milliseconds, object, shown, text, type Checks } from './request.js'
-import { Shift, type Self } from './shift.js'
+import { Places, Shift, type Self } from './shift.js'
 import type { Served } from './worker.js'
 
 /** How functions are served. */
@@ -74,7 +74,8 @@ export class Work implements AsyncDisposable {
     const given = checked(object(settings, 'settings'), settingsFields) as WorkSettings
     if (functions.size === 0) throw new WrongTool('the worker has no functions: make one a tool first')
     this.#stub = stub
-    this.#self = { name: given.name ?? program(), backend: given.backend ?? '', maxInFlight: given.maxInFlight ?? 16, client, functions }
+    const maxInFlight = given.maxInFlight ?? 16
+    this.#self = { name: given.name ?? program(), backend: given.backend ?? '', maxInFlight, places: new Places(maxInFlight), client, functions }
     this.#grace = given.grace ?? 30_000
     this.#patience = patience
     this.#isGone = isGone

@@ -169,6 +169,46 @@ test('there are no more calls than places', async () => {
   assert.equal((await stream.ask('wait')).content, 'done')
 })
 
+test('its places are those of all its streams', async () => {
+  let open
+  const gate = new Promise((resolve) => (open = resolve))
+  const ran = []
+  const f = async (_, { idempotencyKey, progress }) => {
+    if (idempotencyKey === '1') {
+      progress()
+      await gate
+    }
+    ran.push(idempotencyKey)
+    return 'done'
+  }
+  const { stream: old } = await working({ f }, { name: 'w', maxInFlight: 1, grace: 50 })
+  const invoke = (stream, id) => stream.invoke('f', {}, { invocationId: id, idempotencyKey: id })
+  invoke(old, '1')
+  await old.next('progress')
+  old.call.write({ goodbye: {} })
+
+  const lost = await streams.take()
+  await lost.takeIn()
+  invoke(lost, '2') // waits for the place, until its stream ends
+  invoke(lost, '3')
+  const refused = await lost.next('result')
+  assert.deepEqual([refused.invocationId, refused.code, refused.notRun], ['3', 'OVERLOADED', true])
+  lost.end(status.UNAVAILABLE)
+
+  const stream = await streams.take()
+  await stream.takeIn()
+  invoke(stream, '4') // waits, until nobody waits for it
+  stream.call.write({ cancel: { invocationId: '4' } })
+  const cancelled = await stream.next('result')
+  assert.deepEqual([cancelled.invocationId, cancelled.notRun], ['4', true])
+  invoke(stream, '5') // waits, and has the place then
+  open()
+  assert.deepEqual([(await old.next('result')).content, (await stream.next('result')).content], ['done', 'done'])
+  assert.deepEqual(ran, ['1', '5'])
+  invoke(stream, '6')
+  assert.equal((await stream.next('result')).content, 'done')
+})
+
 test('it says that it lives', async () => {
   const { stream } = await working({ f: () => 'f' }, { name: 'w' }, { beat: 20 })
   for (let i = 0; i < 3; i++) assert.ok((await stream.heard.take()).heartbeat)
