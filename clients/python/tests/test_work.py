@@ -270,6 +270,18 @@ class WorkTest(unittest.TestCase):
         def went_on() -> None:  # after the first way it tried another, of which nobody knows
             raise TimeoutError("no answer") from KeyError("a")
 
+        def never() -> None:
+            raise Failure("not now", not_run=True, retry_after=float("nan"))
+
+        class Mute(Exception):
+            def __str__(self) -> str:
+                raise ValueError("nothing to say")
+
+        def mute() -> None:
+            raise Mute
+
+        wrong: Any = 5
+        unexpected = {"is_error": True, "content": "the function failed unexpectedly"}
         clean: dict[str, Any] = {"clean": (ValueError, KeyError), "clean_cause": KeyError, "went_on": KeyError, "otherwise": KeyError, "nan": ValueError}
         cases: dict[str, tuple[Callable[[], Any], dict[str, Any]]] = {
             "text": (lambda: "a", {"content": "a"}),
@@ -282,6 +294,9 @@ class WorkTest(unittest.TestCase):
             "awaitable": (lambda: asyncio.sleep(0, "later"), {"content": "later"}),
             "nan": (lambda: float("nan"), {"is_error": True, "content": NOT_JSON + "Out of range float values are not JSON"}),
             "object": (lambda: Ellipsis, {"is_error": True, "content": NOT_JSON + "there is nothing for a ellipsis"}),
+            "number_as_text": (lambda: Reply(wrong), {"is_error": True, "content": "AttributeError: 'int' object has no attribute 'encode'"}),
+            "unsayable_failure": (never, unexpected),
+            "mute": (mute, unexpected),
             "raises": (lambda: {}["a"], {"is_error": True, "content": "KeyError: 'a'"}),
             "clean": (lambda: {}["a"], {"is_error": True, "content": "KeyError: 'a'", "not_run": True, "code": "UNRECOVERABLE"}),
             "clean_cause": (declined, {"is_error": True, "content": "declined", "not_run": True, "code": "UNRECOVERABLE"}),

@@ -169,7 +169,11 @@ class _Running:
 
     async def _run(self, function: Function) -> pb.WorkerResult:
         async with self._places:
-            return await self._serve(function)
+            try:
+                return await self._serve(function)
+            except Exception as e:  # of what it has raised nothing can be told
+                log.error("the function %s failed unexpectedly", function.declared.name, exc_info=e)
+                return failure_of(Failure("the function failed unexpectedly"))
 
     async def _serve(self, function: Function) -> pb.WorkerResult:
         self._begun = True
@@ -189,7 +193,7 @@ class _Running:
             return failure_of(e, function.clean)
         try:
             return result_of(value)
-        except ValueError as e:  # it ran
+        except Exception as e:  # it ran
             log.warning("the function %s failed", function.declared.name, exc_info=e)
             return failure_of(e)
 
