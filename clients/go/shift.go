@@ -188,7 +188,7 @@ func (s *shift) call(ctx context.Context, f function, in *sidecallv1.WorkerInvok
 	defer func() { <-s.places }()
 	progress := func(note string) {
 		s.say(&sidecallv1.WorkerMessage{Message: &sidecallv1.WorkerMessage_Progress{
-			Progress: &sidecallv1.WorkerProgress{InvocationId: in.GetInvocationId(), Note: readable(note)},
+			Progress: &sidecallv1.WorkerProgress{InvocationId: in.GetInvocationId(), Note: shortened(readable(note), longestNote)},
 		}})
 	}
 	ctx = context.WithValue(ctx, currentKey{}, &current{progress: progress, Invocation: Invocation{
@@ -277,12 +277,19 @@ func fit(result *sidecallv1.WorkerResult, most int64) {
 		result.Content = result.GetStructuredContentJson()
 	}
 	result.Blocks, result.StructuredContentJson = nil, ""
-	room := max(int(most)-2*wrapping-len(notice), 0)
-	if cut := min(room, len(result.GetContent())); cut < len(result.GetContent()) {
-		for cut > 0 && !utf8.RuneStart(result.GetContent()[cut]) {
-			cut--
-		}
-		result.Content = result.GetContent()[:cut]
+	result.Content = shortened(result.GetContent(), max(int(most)-2*wrapping-len(notice), 0)) + notice
+}
+
+// longestNote bounds what is said of progress, in bytes.
+const longestNote = 1 << 10
+
+// shortened is the beginning of a text, with no half of a character.
+func shortened(text string, most int) string {
+	if len(text) <= most {
+		return text
 	}
-	result.Content += notice
+	for most > 0 && !utf8.RuneStart(text[most]) {
+		most--
+	}
+	return text[:most]
 }

@@ -353,6 +353,19 @@ func TestAResultThatIsNoUTF8CostsItsOwnCall(t *testing.T) {
 	}
 }
 
+// A note that is too long for a message would end the stream.
+func TestProgressIsCutThatIsTooLongForAMessage(t *testing.T) {
+	f, _, _ := employ(t, added(t, func(ctx context.Context, _ struct{}) (string, error) {
+		sidecall.Progress(ctx, "a"+strings.Repeat("é", 8<<10))
+		return "done", nil
+	}))
+	l := f.next(t)
+	l.invoke(&sidecallv1.WorkerInvoke{InvocationId: "1", Tool: "add", ArgumentsJson: `{}`})
+	if note := l.hears().GetProgress().GetNote(); note != "a"+strings.Repeat("é", 511) {
+		t.Errorf("it says %d bytes: %.100s", len(note), note)
+	}
+}
+
 // A registration that cannot be sent would never succeed, so it is not begun.
 func TestAddRefusesTextThatIsNoUTF8(t *testing.T) {
 	for name, f := range map[string]sidecall.Function{

@@ -14,6 +14,9 @@ const CROWDED = 256
 /** The version of the protocol that is spoken here. */
 const PROTOCOL = 1
 
+/** Characters of what is said of progress. */
+const LONGEST_NOTE = 1024
+
 /** What a worker says of itself. */
 export interface Self {
   name: string
@@ -165,22 +168,22 @@ export class Shift {
       const context = this.#context(invoke, signal, left)
       const value = await serving(context, () => one.run(given, context))
       hasRun = true
-      return resultOf(value)
+      return fit(resultOf(value), this.#most)
     } catch (error) {
-      return failureOf(error, hasRun ? [] : one.clean)
+      return fit(failureOf(error, hasRun ? [] : one.clean), this.#most)
     }
   }
 
   #context({ tool, toolUseId, conversationId, turnId, idempotencyKey, attempt, traceparent, baggage, invocationId }: WorkerInvoke, signal: AbortSignal, left?: number): Context {
     const progress = (note = '') => {
-      if (this.#stream.writableLength <= CROWDED) this.#say({ progress: { invocationId, note: readable(String(note)) } })
+      if (this.#stream.writableLength <= CROWDED) this.#say({ progress: { invocationId, note: readable(String(note).slice(0, LONGEST_NOTE)) } })
     }
     const deadline = left === undefined ? undefined : Date.now() + left
     return { tool, toolUseId, conversationId, turnId, idempotencyKey, attempt, traceparent, baggage, deadline, signal, progress }
   }
 
   #answer({ invocationId }: WorkerInvoke, result: Partial<WorkerResult>): void {
-    this.#say({ result: { ...fit(result, this.#most), invocationId } as WorkerResult })
+    this.#say({ result: { ...result, invocationId } as WorkerResult })
   }
 }
 

@@ -122,6 +122,14 @@ test('what functions return and throw', async () => {
     big: [() => 1n, { isError: true, content: 'TypeError: the function ran, but its result is not JSON: Do not know how to serialize a BigInt' },
       { failsCleanly: TypeError }],
     other: [() => () => 1, { isError: true, content: 'TypeError: the function ran, but its result is not JSON: it is a function' }],
+    blocks: [() => new Reply('a', { blocks: [{ type: 'resource', text: 'b\ud800', mimeType: '\ud800', uri: '\ud800', name: '\ud800', data: Buffer.from('c') }] }),
+      { content: 'a', blocks: [{ type: 'resource', text: 'b\ufffd', mimeType: '\ufffd', uri: '\ufffd', name: '\ufffd', data: Buffer.from('c'), size: 0, outputRef: '' }] }],
+    noBlocks: [() => new Reply('a', { blocks: {} }), { isError: true, content: 'TypeError: blocks.map is not a function' }],
+    noBlock: [() => new Reply('a', { blocks: [null] }), { isError: true, content: 'TypeError: Cannot convert undefined or null to object' }],
+    noBytes: [() => new Reply('a', { blocks: [{ data: 'é' }] }), { isError: true, content: 'Error: invalid encoding' }],
+    code: [() => { throw new Failure('no', { code: '\ud800' }) }, { isError: true, content: 'no', code: '\ufffd' }],
+    mute: [() => { throw Object.create(null) }, { isError: true, content: 'the function failed unexpectedly' }],
+    never: [() => { throw new Failure('not now', { retryAfter: 1n }) }, { isError: true, content: 'the function failed unexpectedly' }],
     throws: [() => { throw new RangeError('no such order') }, { isError: true, content: 'RangeError: no such order' }],
     clean: [() => { throw new RangeError('no such order') },
       { isError: true, content: 'RangeError: no such order', notRun: true, code: 'UNRECOVERABLE' }, { failsCleanly: [TypeError, RangeError] }],
@@ -326,6 +334,12 @@ test('what cannot be a tool is said in one sentence, and is none', async () => {
     [{ maxInFlight: 0 }, /maxInFlight: want an integer of at least 1/],
     [{ nam: 'a' }, /nam: there is no such field. Did you mean name\?/],
   ]) await assert.rejects(sidecall.work(settings), (error) => error instanceof WrongField && says.test(error.message))
+})
+
+test('progress is cut that is too long for a message', async () => {
+  const { stream } = await working({ f: (_, { progress }) => progress('a'.repeat(10_000)) }, { name: 'w' }, { most: 8000 })
+  stream.invoke('f')
+  assert.equal((await stream.next('progress')).note, 'a'.repeat(1024))
 })
 
 test('a schema of JSON', async () => {

@@ -444,6 +444,20 @@ class WorkTest(unittest.TestCase):
 
         self.each(worker, test)
 
+    def test_progress_is_cut_that_is_too_long_for_a_message(self) -> None:
+        def worker() -> Worker:
+            w = Worker("w")
+            w.tool(name="f")(lambda: Context.current().progress("a" * 10_000))
+            return w
+
+        def test(fake: Fake, at: At) -> None:
+            stream = fake.stream()
+            stream.take_in(most=8000)
+            stream.invoke("f")
+            self.assertEqual(stream.next("progress").note, "a" * 1024)
+
+        self.each(worker, test)
+
     def test_it_says_that_it_lives(self) -> None:
         def test(fake: Fake, at: At) -> None:
             stream = fake.stream()

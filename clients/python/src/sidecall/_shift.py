@@ -21,6 +21,9 @@ log = logging.getLogger("sidecall")
 #: The version of the protocol that is spoken here.
 PROTOCOL = 1
 
+#: Characters of what is said of progress.
+LONGEST_NOTE = 1024
+
 
 class Shift:
     """Belongs to one event loop. Functions that are async run in it, others have a
@@ -119,7 +122,7 @@ class Shift:
 
     def _progress(self, invoke: pb.WorkerInvoke, note: str) -> None:
         if not self._line.is_crowded():
-            progress = pb.WorkerProgress(invocation_id=invoke.invocation_id, note=readable(note))
+            progress = pb.WorkerProgress(invocation_id=invoke.invocation_id, note=readable(note[:LONGEST_NOTE]))
             self._line.say(pb.WorkerMessage(progress=progress))
 
     def _ended(self, invoke: pb.WorkerInvoke, result: pb.WorkerResult) -> None:
