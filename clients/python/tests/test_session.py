@@ -407,7 +407,7 @@ class LaunchTest(unittest.TestCase):
         self.assertRegex(lines, r"serve --launched --start-timeout=250ms --config \S+ --watch=false")
 
     def test_what_a_script_around_it_prints_is_passed_over(self) -> None:
-        wrapped = self.program("#!/bin/sh\necho starting\necho '{\"listen\": \"tcp://127.0.0.1:1\"}'\ncat >/dev/null\n")
+        wrapped = self.program("#!/bin/sh\necho starting\necho null\necho 1\necho '{}'\necho '{\"listen\": \"tcp://127.0.0.1:1\"}'\ncat >/dev/null\n")
         with Sidecall.launch({}, binary=wrapped, start_timeout=1):
             pass
 

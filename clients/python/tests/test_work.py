@@ -191,6 +191,9 @@ class WorkTest(unittest.TestCase):
                 return Paid(cents + context.attempt, Colour.RED)
 
             @w.tool
+            def weigh(grams: float) -> None: ...
+
+            @w.tool
             async def greet(name: str) -> str:
                 context = Context.current()
                 return f"Hello {name}, {context.idempotency_key}{context.traceparent}{context.baggage}"
@@ -203,18 +206,20 @@ class WorkTest(unittest.TestCase):
             self.assertEqual(
                 (registration.worker, registration.protocol_version, registration.max_in_flight, registration.backend), ("desk", 1, 3, "local")
             )
-            self.assertEqual([(t.name, t.description) for t in registration.tools], [("pay", "Pay."), ("greet", "")])
+            self.assertEqual([(t.name, t.description) for t in registration.tools], [("pay", "Pay."), ("weigh", ""), ("greet", "")])
             stream.invoke("pay", '{"cents": 5}', attempt=2)
             self.assertEqual(stream.next("result").structured_content_json, '{"cents": 7, "colour": "red"}')
             stream.invoke("greet", '{"name": "Zoë"}', id="i2", idempotency_key="key", traceparent=", 00-1-2-01", baggage=", a=b")
             self.assertEqual(stream.next("result"), pb.WorkerResult(invocation_id="i2", content="Hello Zoë, key, 00-1-2-01, a=b"))
+            self.assertEqual(stream.ask("pay", '{"cents": ' + "[" * 100_000 + "]" * 100_000 + "}").code, "INVALID_ARGS")
+            self.assertEqual(stream.ask("weigh", '{"grams": ' + "9" * 400 + "}").code, "INVALID_ARGS")
             self.assertEqual(stream.ask("greet", '{"name": 5}').code, "INVALID_ARGS")
             unknown = stream.ask("other")
             self.assertEqual((unknown.code, unknown.not_run), ("NOT_FOUND", True))
             at.leave()
             stream.leave()
             self.assertIsNone(at.ended())
-            self.assertEqual(at.names, {"pay": "my_pay", "greet": "my_greet"})
+            self.assertEqual(at.names, {"pay": "my_pay", "weigh": "my_weigh", "greet": "my_greet"})
 
         self.each(worker, test)
 

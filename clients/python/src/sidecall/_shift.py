@@ -182,7 +182,7 @@ class _Running:
         self._begun = True
         try:
             _current.set(self._context)
-            arguments = json.loads(self._arguments or "{}")
+            arguments = _read(self._arguments)
             if self._in_thread:
                 value = await _in_thread(lambda: function.call(arguments, self._context))
             else:
@@ -199,6 +199,13 @@ class _Running:
         except Exception as e:  # it ran
             log.warning("the function %s failed", function.declared.name, exc_info=e)
             return failure_of(e)
+
+
+def _read(arguments: str) -> Any:
+    try:
+        return json.loads(arguments or "{}")
+    except (ValueError, RecursionError) as e:  # Python has bounds of its own
+        raise Failure(f"the arguments cannot be read: {e}", code="INVALID_ARGS", not_run=True) from e
 
 
 async def _in_thread(function: Callable[[], Any]) -> Any:
