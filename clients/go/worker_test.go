@@ -71,11 +71,15 @@ func employ(t *testing.T, w *sidecall.Worker) (_ *foreman, leave context.CancelF
 		t.Fatal(err)
 	}
 	ctx, cancel := context.WithCancel(t.Context())
-	done := make(chan error, 1)
-	go func() { done <- client.Work(ctx, w) }()
+	done, gone := make(chan error, 1), make(chan struct{})
+	go func() {
+		defer close(gone)
+		done <- client.Work(ctx, w)
+	}()
 	t.Cleanup(func() {
 		cancel()
 		server.Stop()
+		<-gone
 		_ = client.Close()
 	})
 	return f, cancel, done

@@ -182,7 +182,8 @@ export class Launched {
 
 function parsed(line: string): Told | undefined {
   try {
-    return JSON.parse(line) as Told
+    const told = JSON.parse(line) as Told | null
+    return told?.listen !== undefined || told?.stays !== undefined ? told : undefined
   } catch {
     return undefined
   }
