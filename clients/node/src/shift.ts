@@ -4,6 +4,7 @@ import { status, type ClientDuplexStream, type ServiceError } from '@grpc/grpc-j
 import { serving } from './current.js'
 import { Failure } from './errors.js'
 import type { WorkerCommand, WorkerInvoke, WorkerMessage, WorkerRegister, WorkerRegistered, WorkerResult, WorkerServiceStub } from './generated/messages.js'
+import { LONGEST } from './launch.js'
 import { readable } from './request.js'
 import { failureOf, fit, resultOf, type Context, type Served } from './worker.js'
 
@@ -150,7 +151,7 @@ export class Shift {
     const running = new AbortController()
     this.#calls.set(invoke.invocationId, running)
     const left = invoke.deadline ? invoke.deadline.seconds * 1000 + invoke.deadline.nanos / 1e6 : undefined
-    const timer = left === undefined ? undefined : setTimeout(() => running.abort(new Failure('the time of the call is over')), left)
+    const timer = left === undefined ? undefined : setTimeout(() => running.abort(new Failure('the time of the call is over')), Math.min(left, LONGEST))
     this.#waiting.add(running)
     const hasPlace = await this.#self.places.take(running.signal)
     this.#waiting.delete(running)

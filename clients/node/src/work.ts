@@ -6,6 +6,7 @@ import { status, type ServiceError } from '@grpc/grpc-js'
 
 import { WorkerRefused, WrongField, WrongTool, type SidecallError } from './errors.js'
 import type { WorkerServiceStub } from './generated/messages.js'
+import { within } from './launch.js'
 import { checked, integer, milliseconds, object, shown, text, type Checks } from './request.js'
 import { Places, Shift, type Self } from './shift.js'
 import type { Served } from './worker.js'
@@ -161,17 +162,6 @@ export class Work implements AsyncDisposable {
     const gone = await this.#isGone()
     if (gone !== undefined) throw gone
     return error
-  }
-}
-
-/** Whether a promise has settled before a time, in milliseconds, is over. */
-async function within(time: number, settles: Promise<unknown>): Promise<boolean> {
-  let timer: NodeJS.Timeout | undefined
-  const late = new Promise<boolean>((resolve) => (timer = setTimeout(resolve, time, false)))
-  try {
-    return await Promise.race([settles.then(() => true), late])
-  } finally {
-    clearTimeout(timer)
   }
 }
 

@@ -164,6 +164,20 @@ test('a call is cancelled, and its time has an end', async () => {
   assert.equal((await stream.next('result')).content, 'the time of the call is over')
 })
 
+test('a time that no timer holds does not end at once', async () => {
+  let open
+  const gate = new Promise((resolve) => (open = resolve))
+  const { stream, work } = await working({ wait: (_, { signal }) => gate.then(() => String(signal.aborted)), f: () => 'f' }, { name: 'w', grace: Infinity })
+  stream.invoke('wait', {}, { deadline: { seconds: 3_000_000, nanos: 0 } })
+  for (let i = 0; i < 10; i++) assert.equal((await stream.ask('f', {}, { invocationId: String(i) })).content, 'f')
+  work.leave()
+  await stream.next('leave')
+  open()
+  assert.equal((await stream.next('result')).content, 'false')
+  stream.end()
+  await work.ended
+})
+
 test('there are no more calls than places', async () => {
   let open
   const gate = new Promise((resolve) => (open = resolve))
