@@ -126,6 +126,7 @@ export class Work implements AsyncDisposable {
       if (!this.#isIn && performance.now() - begun + pause > this.#patience) {
         throw error ?? new WorkerRefused(`the sidecar has not taken the worker ${this.#self.name} in`)
       }
+      if (error instanceof WorkerRefused) process.emitWarning(`${error.message}: the worker looks for it again`, 'SidecallWarning')
       await sleep(pause * (0.5 + Math.random() / 2), undefined, { signal: this.#leaving.signal }).catch(() => {})
     }
   }

@@ -236,7 +236,8 @@ test('it says that it lives', async () => {
   for (let i = 0; i < 3; i++) assert.ok((await stream.heard.take()).heartbeat)
 })
 
-test('it comes again', async () => {
+test('it comes again', async (t) => {
+  const warned = t.mock.method(process, 'emitWarning', () => {})
   let { stream } = await working({ f: () => 'f' })
   for (const code of [status.UNAVAILABLE, status.RESOURCE_EXHAUSTED, undefined, status.INTERNAL]) {
     stream.end(code)
@@ -244,6 +245,9 @@ test('it comes again', async () => {
     await stream.takeIn()
   }
   assert.equal((await stream.ask('f')).content, 'f')
+  // Whoever runs it reads of refusals, also of those for now.
+  assert.deepEqual(warned.mock.calls.map(({ arguments: [says] }) => says),
+    Array(2).fill('the sidecar refuses the worker w: as the test wants it: the worker looks for it again'))
 })
 
 test('a sidecar that goes lets its calls end', async () => {
