@@ -204,11 +204,11 @@ func TestWhatAFunctionSays(t *testing.T) {
 		"a clean failure": {func(context.Context, sum) (any, error) {
 			return nil, errors.Join(errClean, &sidecall.Failure{Message: "declined", Code: "BUSINESS_RULE"})
 		}, `{}`, &sidecallv1.WorkerResult{Content: "declined", Code: "BUSINESS_RULE", NotRun: true, IsError: true}},
-		"a panic":             {func(context.Context, sum) (any, error) { panic("secret") }, `{}`, &sidecallv1.WorkerResult{Content: "the function failed unexpectedly", IsError: true}},
-		"arguments":           {func(context.Context, sum) (any, error) { return "ran", nil }, `{"a":"one"}`, &sidecallv1.WorkerResult{Code: "INVALID_ARGS", NotRun: true, IsError: true, Content: "the arguments cannot be read: json: cannot unmarshal string into Go struct field sum.a of type int"}},
-		"its goroutine's end": {func(context.Context, sum) (any, error) { runtime.Goexit(); return nil, nil }, `{}`, &sidecallv1.WorkerResult{Content: "the function failed unexpectedly", IsError: true}},
-		"no JSON":             {func(context.Context, sum) (any, error) { return func() {}, nil }, `{}`, &sidecallv1.WorkerResult{IsError: true, Content: "the function ran, but its result is not JSON: json: unsupported type: func()"}},
-		"too much":            {func(context.Context, sum) (any, error) { return strings.Repeat("é", 8<<10), nil }, `{}`, nil},
+		"a panic":   {func(context.Context, sum) (any, error) { panic("secret") }, `{}`, &sidecallv1.WorkerResult{Content: "the function failed unexpectedly", IsError: true}},
+		"arguments": {func(context.Context, sum) (any, error) { return "ran", nil }, `{"a":"one"}`, &sidecallv1.WorkerResult{Code: "INVALID_ARGS", NotRun: true, IsError: true, Content: "the arguments cannot be read: json: cannot unmarshal string into Go struct field sum.a of type int"}},
+		"a Goexit":  {func(context.Context, sum) (any, error) { runtime.Goexit(); return nil, nil }, `{}`, &sidecallv1.WorkerResult{Content: "the function failed unexpectedly", IsError: true}},
+		"no JSON":   {func(context.Context, sum) (any, error) { return func() {}, nil }, `{}`, &sidecallv1.WorkerResult{IsError: true, Content: "the function ran, but its result is not JSON: json: unsupported type: func()"}},
+		"too much":  {func(context.Context, sum) (any, error) { return strings.Repeat("é", 8<<10), nil }, `{}`, nil},
 		"a picture": {func(context.Context, sum) (any, error) {
 			return sidecall.Reply{Content: "look", Blocks: []*sidecallv1.ContentBlock{{Data: make([]byte, 8<<10)}}}, nil
 		}, `{}`, nil},
