@@ -8,7 +8,9 @@ import type { ConversationServiceStub, ToolServiceStub, WorkerMessage, WorkerSer
 interface Services {
   ToolService: new (...of: ConstructorParameters<typeof grpc.Client>) => ToolServiceStub
   ConversationService: new (...of: ConstructorParameters<typeof grpc.Client>) => ConversationServiceStub
-  WorkerService: (new (...of: ConstructorParameters<typeof grpc.Client>) => WorkerServiceStub) & { service: { Serve: grpc.MethodDefinition<Partial<WorkerMessage>, unknown> } }
+  WorkerService: (new (...of: ConstructorParameters<typeof grpc.Client>) => WorkerServiceStub) & {
+    service: { Serve: grpc.MethodDefinition<Partial<WorkerMessage>, unknown> }
+  }
 }
 
 // What scripts/contract.mjs writes as types is what these settings give.
