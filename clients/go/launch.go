@@ -127,7 +127,7 @@ func (p *process) start(log func(string)) (err error) {
 				return
 			}
 			var told answer
-			if json.Unmarshal(line, &told) == nil { // else a script around it has said it
+			if json.Unmarshal(line, &told) == nil && (told.Listen != "" || told.Stays) { // else a script around it has said it
 				p.told <- told
 			}
 		}

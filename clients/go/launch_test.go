@@ -55,6 +55,7 @@ func TestBackendsThatAreMissingAreNamed(t *testing.T) {
 	slog.SetDefault(slog.New(slog.NewTextHandler(&log, nil)))
 	defer slog.SetDefault(before)
 	client := told(t, `[ "$*" = "serve --config sidecall.yaml --launched --start-timeout 250ms" ] || exit 1
+echo null; echo '{}' # of a script around it
 echo '{"listen": "tcp://127.0.0.1:1", "missing": {"files": "connection refused"}}'; cat >/dev/null`)
 	if said := log.String(); !strings.Contains(said, "level=WARN") || !strings.Contains(said, `backend=files after=250ms why="connection refused"`) {
 		t.Errorf("the log says %q", said)

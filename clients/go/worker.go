@@ -15,6 +15,7 @@ import (
 	"github.com/google/jsonschema-go/jsonschema"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/durationpb"
 
 	sidecallv1 "github.com/sidecall/sidecall/proto/sidecall/v1"
@@ -52,10 +53,10 @@ type Worker struct {
 	// OnRegistered, when not nil, is called each time that a sidecar has taken the
 	// functions in.
 	OnRegistered func([]*sidecallv1.WorkerAccepted)
-	// Logger may be nil.
+	// Logger is that of slog when it is nil.
 	Logger *slog.Logger
 
-	functions map[string]*function
+	functions map[string]function
 	declared  []*sidecallv1.WorkerTool
 }
 
@@ -96,9 +97,7 @@ type Function struct {
 }
 
 // function is one that is served.
-type function struct {
-	do func(ctx context.Context, arguments string) (*sidecallv1.WorkerResult, error)
-}
+type function func(ctx context.Context, arguments string) (*sidecallv1.WorkerResult, error)
 
 // Add makes a function a tool of a worker. Its argument is a struct, or a map with
 // keys of strings: the schema comes from its type (json names; a jsonschema tag is the
@@ -120,11 +119,14 @@ func Add[In, Out any](w *Worker, f Function, do func(ctx context.Context, in In)
 		Sequential: f.Sequential, Polling: f.Polling, FailsCleanly: f.FailsCleanly, CancelWithCaller: f.CancelWithCaller,
 		AttemptTimeout: durationOf(f.AttemptTimeout), Deadline: durationOf(f.Deadline),
 	}
+	if _, err := proto.Marshal(tool); err != nil { // it is not UTF-8: no registration could be sent
+		return fmt.Errorf("function %q: %w", f.Name, err)
+	}
 	if w.functions == nil {
-		w.functions = make(map[string]*function)
+		w.functions = make(map[string]function)
 	}
 	w.declared = append(w.declared, tool)
-	w.functions[f.Name] = &function{do: func(ctx context.Context, arguments string) (*sidecallv1.WorkerResult, error) {
+	w.functions[f.Name] = func(ctx context.Context, arguments string) (*sidecallv1.WorkerResult, error) {
 		var in In
 		if err := json.Unmarshal([]byte(arguments), &in); err != nil {
 			return nil, &Failure{Code: "INVALID_ARGS", Message: "the arguments cannot be read: " + err.Error(), NotRun: true}
@@ -138,7 +140,7 @@ func Add[In, Out any](w *Worker, f Function, do func(ctx context.Context, in In)
 		default:
 			return nil, err
 		}
-	}}
+	}
 	return nil
 }
 
@@ -200,9 +202,10 @@ func (c *Client) Work(ctx context.Context, w *Worker) error {
 	var streams sync.WaitGroup
 	defer end()
 	defer streams.Wait()
+	places := make(chan struct{}, cmp.Or(max(w.MaxInFlight, 0), defaultPlaces))
 	for wait := againSoon; ; {
 		c.conn.ResetConnectBackoff() // the waiting is done here
-		s := newShift(life, w)
+		s := newShift(life, w, places)
 		over := make(chan error, 1)
 		streams.Go(func() { over <- s.run(ctx, sidecallv1.NewWorkerServiceClient(c.conn)) })
 		var err error
@@ -218,7 +221,7 @@ func (c *Client) Work(ctx context.Context, w *Worker) error {
 		case s.registered():
 			wait = againSoon
 		}
-		w.log().Info("looking for a sidecar again", "worker", w.Name, "why", err)
+		w.log().Log(ctx, levelOf(err), "looking for a sidecar again", "worker", w.Name, "why", err)
 		select {
 		case <-ctx.Done():
 			return nil
@@ -228,18 +231,17 @@ func (c *Client) Work(ctx context.Context, w *Worker) error {
 	}
 }
 
-func (w *Worker) log() *slog.Logger {
-	if w.Logger == nil {
-		return slog.New(slog.DiscardHandler)
+// levelOf is how loudly the end of a stream is told: a sidecar that refuses a worker for now
+// may do so for ever, one that is away will be there again.
+func levelOf(err error) slog.Level {
+	if err == nil || status.Code(err) == codes.Unavailable {
+		return slog.LevelInfo
 	}
-	return w.Logger
+	return slog.LevelWarn
 }
 
-func (w *Worker) places() int {
-	if w.MaxInFlight <= 0 {
-		return defaultPlaces
-	}
-	return w.MaxInFlight
+func (w *Worker) log() *slog.Logger {
+	return cmp.Or(w.Logger, slog.Default())
 }
 
 func (w *Worker) grace() time.Duration {

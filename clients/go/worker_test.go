@@ -5,8 +5,13 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"log/slog"
 	"net"
+	"runtime"
+	"slices"
+	"strconv"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -66,11 +71,15 @@ func employ(t *testing.T, w *sidecall.Worker) (_ *foreman, leave context.CancelF
 		t.Fatal(err)
 	}
 	ctx, cancel := context.WithCancel(t.Context())
-	done := make(chan error, 1)
-	go func() { done <- client.Work(ctx, w) }()
+	done, gone := make(chan error, 1), make(chan struct{})
+	go func() {
+		defer close(gone)
+		done <- client.Work(ctx, w)
+	}()
 	t.Cleanup(func() {
 		cancel()
 		server.Stop()
+		<-gone
 		_ = client.Close()
 	})
 	return f, cancel, done
@@ -197,6 +206,7 @@ func TestWhatAFunctionSays(t *testing.T) {
 		}, `{}`, &sidecallv1.WorkerResult{Content: "declined", Code: "BUSINESS_RULE", NotRun: true, IsError: true}},
 		"a panic":   {func(context.Context, sum) (any, error) { panic("secret") }, `{}`, &sidecallv1.WorkerResult{Content: "the function failed unexpectedly", IsError: true}},
 		"arguments": {func(context.Context, sum) (any, error) { return "ran", nil }, `{"a":"one"}`, &sidecallv1.WorkerResult{Code: "INVALID_ARGS", NotRun: true, IsError: true, Content: "the arguments cannot be read: json: cannot unmarshal string into Go struct field sum.a of type int"}},
+		"a Goexit":  {func(context.Context, sum) (any, error) { runtime.Goexit(); return nil, nil }, `{}`, &sidecallv1.WorkerResult{Content: "the function failed unexpectedly", IsError: true}},
 		"no JSON":   {func(context.Context, sum) (any, error) { return func() {}, nil }, `{}`, &sidecallv1.WorkerResult{IsError: true, Content: "the function ran, but its result is not JSON: json: unsupported type: func()"}},
 		"too much":  {func(context.Context, sum) (any, error) { return strings.Repeat("é", 8<<10), nil }, `{}`, nil},
 		"a picture": {func(context.Context, sum) (any, error) {
@@ -294,6 +304,185 @@ func TestAWorkerComesAgain(t *testing.T) {
 	leave()
 	if err := <-done; err != nil {
 		t.Error(err)
+	}
+}
+
+// Whatever a function says that is no UTF-8, the stream and its other calls go on.
+func TestAResultThatIsNoUTF8CostsItsOwnCall(t *testing.T) {
+	block := &sidecallv1.ContentBlock{Type: "resource\xe9", MimeType: "a\xe9", Uri: "b\xe9", Name: "c\xe9", Text: "d\xe9", Data: []byte("\xe9")}
+	readable := &sidecallv1.ContentBlock{Type: "resource\ufffd", MimeType: "a\ufffd", Uri: "b\ufffd", Name: "c\ufffd", Text: "d\ufffd", Data: []byte("\xe9")}
+	for name, c := range map[string]struct {
+		do   func(context.Context) (any, error)
+		want *sidecallv1.WorkerResult
+	}{
+		"text":  {func(context.Context) (any, error) { return "caf\xe9", nil }, &sidecallv1.WorkerResult{Content: "caf\ufffd"}},
+		"error": {func(context.Context) (any, error) { return nil, errors.New("caf\xe9") }, &sidecallv1.WorkerResult{Content: "caf\ufffd", IsError: true}},
+		"code": {func(context.Context) (any, error) { return nil, &sidecall.Failure{Message: "no", Code: "\xe9"} },
+			&sidecallv1.WorkerResult{Content: "no", Code: "\ufffd", IsError: true}},
+		"JSON": {func(context.Context) (any, error) { return json.RawMessage(`"caf` + "\xe9" + `"`), nil }, &sidecallv1.WorkerResult{StructuredContentJson: `"caf` + "\ufffd" + `"`}},
+		"block": {func(context.Context) (any, error) {
+			return sidecall.Reply{Blocks: []*sidecallv1.ContentBlock{block}}, nil
+		},
+			&sidecallv1.WorkerResult{Blocks: []*sidecallv1.ContentBlock{readable}}},
+		"progress": {func(ctx context.Context) (any, error) { sidecall.Progress(ctx, "caf\xe9"); return "done", nil }, &sidecallv1.WorkerResult{Content: "done"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			release := make(chan struct{})
+			f, _, _ := employ(t, added(t, func(ctx context.Context, in sum) (any, error) {
+				if in.A == 1 {
+					<-release
+					return "the neighbour's", nil
+				}
+				return c.do(ctx)
+			}))
+			l := f.next(t)
+			l.invoke(&sidecallv1.WorkerInvoke{InvocationId: "1", Tool: "add", ArgumentsJson: `{"a":1}`})
+			l.invoke(&sidecallv1.WorkerInvoke{InvocationId: "2", Tool: "add", ArgumentsJson: `{"a":2}`})
+			heard := l.hears()
+			if p := heard.GetProgress(); p != nil {
+				if p.GetNote() != "caf\ufffd" {
+					t.Errorf("it says %v", p)
+				}
+				heard = l.hears()
+			}
+			c.want.InvocationId = "2"
+			if !proto.Equal(heard.GetResult(), c.want) {
+				t.Errorf("it says %v; want %v", heard, c.want)
+			}
+			close(release)
+			if r := l.hears().GetResult(); r.GetInvocationId() != "1" || r.GetContent() != "the neighbour's" {
+				t.Errorf("its neighbour says %v", r)
+			}
+		})
+	}
+}
+
+// A note that is too long for a message would end the stream.
+func TestProgressIsCutThatIsTooLongForAMessage(t *testing.T) {
+	f, _, _ := employ(t, added(t, func(ctx context.Context, _ struct{}) (string, error) {
+		sidecall.Progress(ctx, "a"+strings.Repeat("é", 8<<10))
+		return "done", nil
+	}))
+	l := f.next(t)
+	l.invoke(&sidecallv1.WorkerInvoke{InvocationId: "1", Tool: "add", ArgumentsJson: `{}`})
+	if note := l.hears().GetProgress().GetNote(); note != "a"+strings.Repeat("é", 511) {
+		t.Errorf("it says %d bytes: %.100s", len(note), note)
+	}
+}
+
+// A registration that cannot be sent would never succeed, so it is not begun.
+func TestAddRefusesTextThatIsNoUTF8(t *testing.T) {
+	for name, f := range map[string]sidecall.Function{
+		"name":          {Name: "caf\xe9"},
+		"description":   {Name: "f", Description: "caf\xe9"},
+		"annotation":    {Name: "f", Annotations: map[string]string{"caf\xe9": ""}},
+		"input schema":  {Name: "f", InputSchema: json.RawMessage("{\"title\":\"\xe9\"}")},
+		"output schema": {Name: "f", OutputSchema: json.RawMessage("{\"title\":\"\xe9\"}")},
+	} {
+		w := &sidecall.Worker{Name: "agent"}
+		add := func(f sidecall.Function) error {
+			return sidecall.Add(w, f, func(context.Context, sum) (string, error) { return "", nil })
+		}
+		if err := add(f); err == nil || !strings.Contains(err.Error(), "UTF-8") {
+			t.Errorf("%s: %v", name, err)
+		}
+		if err := add(sidecall.Function{Name: f.Name, Description: "another"}); name != "name" && err != nil {
+			t.Errorf("%s: it was added all the same: %v", name, err)
+		}
+	}
+}
+
+// A worker whose own name no message can hold is refused by the sidecar as one with any
+// other bad name is.
+func TestAWorkerWithANameThatIsNoUTF8Registers(t *testing.T) {
+	w := added(t, func(context.Context, struct{}) (string, error) { return "", nil })
+	w.Name, w.Backend = "caf\xe9", "caf\xe9"
+	f, _, _ := employ(t, w)
+	if l := f.next(t); l.register.GetWorker() != "caf\ufffd" || l.register.GetBackend() != "caf\ufffd" {
+		t.Errorf("it registers as %v", l.register)
+	}
+}
+
+// A function that is not to run twice at a time does not, whatever streams its worker has.
+func TestThePlacesOfAWorkerAreThoseOfAllItsStreams(t *testing.T) {
+	var first atomic.Bool
+	begun, release := make(chan struct{}), make(chan struct{})
+	var log []int
+	w := added(t, func(_ context.Context, in sum) (string, error) {
+		if first.CompareAndSwap(false, true) {
+			close(begun)
+			<-release
+		}
+		log = append(log, in.A) // a race where there is more than one place
+		return "done", nil
+	})
+	w.MaxInFlight = 1
+	f, _, _ := employ(t, w)
+	old := f.next(t)
+	old.add(1)
+	<-begun
+	old.tell(&sidecallv1.WorkerCommand{Command: &sidecallv1.WorkerCommand_Goodbye{Goodbye: &sidecallv1.WorkerGoodbye{}}})
+
+	lost := f.next(t)
+	lost.add(2) // waits for the place, until its stream ends
+	lost.add(3)
+	if r := lost.hears().GetResult(); r.GetInvocationId() != "3" || r.GetCode() != "OVERLOADED" || !r.GetNotRun() {
+		t.Errorf("more than it asked for: %v", r)
+	}
+	lost.end <- status.Error(codes.Unavailable, "lost")
+
+	l := f.next(t)
+	l.add(4) // waits, until nobody waits for it
+	l.tell(&sidecallv1.WorkerCommand{Command: &sidecallv1.WorkerCommand_Cancel{Cancel: &sidecallv1.WorkerCancel{InvocationId: "4"}}})
+	if r := l.hears().GetResult(); r.GetInvocationId() != "4" || !r.GetNotRun() {
+		t.Errorf("a call that was cancelled before it began: %v", r)
+	}
+	l.add(5) // waits, and has the place then
+	close(release)
+	for line, id := range map[*line]string{old: "1", l: "5"} {
+		if r := line.hears().GetResult(); r.GetInvocationId() != id || r.GetContent() != "done" {
+			t.Errorf("it says %v; want %s done", r, id)
+		}
+	}
+	if !slices.Equal(log, []int{1, 5}) {
+		t.Errorf("it ran %v", log)
+	}
+}
+
+// add is a call of the function, with its number as argument.
+func (l *line) add(n int) {
+	l.t.Helper()
+	l.invoke(&sidecallv1.WorkerInvoke{InvocationId: strconv.Itoa(n), Tool: "add", ArgumentsJson: fmt.Sprintf(`{"a":%d}`, n)})
+}
+
+// logged is a log that the test reads.
+type logged chan slog.Record
+
+func (logged) Enabled(context.Context, slog.Level) bool { return true }
+
+func (t logged) Handle(_ context.Context, r slog.Record) error { t <- r; return nil }
+
+func (t logged) WithAttrs([]slog.Attr) slog.Handler { return t }
+
+func (t logged) WithGroup(string) slog.Handler { return t }
+
+// A worker that is refused for now goes on, and whoever runs it reads of that, without a
+// Logger too.
+func TestARefusalIsSaidWithoutALogger(t *testing.T) {
+	before, log := slog.Default(), make(logged, 16)
+	t.Cleanup(func() { slog.SetDefault(before) })
+	slog.SetDefault(slog.New(log))
+	f, _, _ := employ(t, added(t, func(context.Context, struct{}) (string, error) { return "", nil }))
+	(<-f.streams).end <- status.Error(codes.ResourceExhausted, "there are as many workers as there may be")
+	record := <-log
+	var why string
+	record.Attrs(func(a slog.Attr) bool { why += a.Value.String(); return true })
+	if record.Level != slog.LevelWarn || !strings.Contains(why, "there are as many workers as there may be") {
+		t.Errorf("it says %s %s %s", record.Level, record.Message, why)
+	}
+	f.next(t).end <- nil
+	if record := <-log; record.Level != slog.LevelInfo {
+		t.Errorf("of a sidecar that has gone it says %s %s", record.Level, record.Message)
 	}
 }
 

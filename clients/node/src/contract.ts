@@ -3,12 +3,14 @@ import * as grpc from '@grpc/grpc-js'
 import { fromJSON } from '@grpc/proto-loader'
 
 import { descriptor } from './generated/descriptor.js'
-import type { ConversationServiceStub, ToolServiceStub, WorkerServiceStub } from './generated/messages.js'
+import type { ConversationServiceStub, ToolServiceStub, WorkerMessage, WorkerServiceStub } from './generated/messages.js'
 
 interface Services {
   ToolService: new (...of: ConstructorParameters<typeof grpc.Client>) => ToolServiceStub
   ConversationService: new (...of: ConstructorParameters<typeof grpc.Client>) => ConversationServiceStub
-  WorkerService: new (...of: ConstructorParameters<typeof grpc.Client>) => WorkerServiceStub
+  WorkerService: (new (...of: ConstructorParameters<typeof grpc.Client>) => WorkerServiceStub) & {
+    service: { Serve: grpc.MethodDefinition<Partial<WorkerMessage>, unknown> }
+  }
 }
 
 // What scripts/contract.mjs writes as types is what these settings give.

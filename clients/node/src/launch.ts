@@ -182,16 +182,20 @@ export class Launched {
 
 function parsed(line: string): Told | undefined {
   try {
-    return JSON.parse(line) as Told
+    const told = JSON.parse(line) as Told | null
+    return told?.listen !== undefined || told?.stays !== undefined ? told : undefined
   } catch {
     return undefined
   }
 }
 
+/** The longest time that a timer holds, in milliseconds: one for more ends at once. */
+export const LONGEST = 2 ** 31 - 1
+
 /** Whether a promise has settled before a time, in milliseconds, is over. */
-async function within(time: number, settles: Promise<unknown>): Promise<boolean> {
+export async function within(time: number, settles: Promise<unknown>): Promise<boolean> {
   let timer: NodeJS.Timeout | undefined
-  const late = new Promise<boolean>((resolve) => (timer = setTimeout(resolve, time, false)))
+  const late = new Promise<boolean>((resolve) => (timer = setTimeout(resolve, Math.min(time, LONGEST), false)))
   try {
     return await Promise.race([settles.then(() => true), late])
   } finally {

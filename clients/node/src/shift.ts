@@ -4,6 +4,7 @@ import { status, type ClientDuplexStream, type ServiceError } from '@grpc/grpc-j
 import { serving } from './current.js'
 import { Failure } from './errors.js'
 import type { WorkerCommand, WorkerInvoke, WorkerMessage, WorkerRegister, WorkerRegistered, WorkerResult, WorkerServiceStub } from './generated/messages.js'
+import { LONGEST } from './launch.js'
 import { readable } from './request.js'
 import { failureOf, fit, resultOf, type Context, type Served } from './worker.js'
 
@@ -14,15 +15,51 @@ const CROWDED = 256
 /** The version of the protocol that is spoken here. */
 const PROTOCOL = 1
 
+/** Characters of what is said of progress. */
+const LONGEST_NOTE = 1024
+
 /** What a worker says of itself. */
 export interface Self {
   name: string
   backend: string
   maxInFlight: number
+  /** So many, over all its streams. */
+  places: Places
   /** Whose calls alone it takes; empty for everybody's. */
   client: string
   functions: ReadonlyMap<string, Served>
 }
+
+/** Places of calls that run. */
+export class Places {
+  readonly #waiting = new Set<() => void>()
+  #free: number
+
+  constructor(free: number) {
+    this.#free = free
+  }
+
+  /** Settles with whether it has got a place: until the signal aborts it waits for one. */
+  async take(signal: AbortSignal): Promise<boolean> {
+    if (this.#free > 0) {
+      this.#free--
+      return true
+    }
+    return new Promise((resolve) => {
+      const given = () => resolve(this.#waiting.delete(given))
+      this.#waiting.add(given)
+      signal.addEventListener('abort', () => resolve(!this.#waiting.delete(given)), { once: true })
+    })
+  }
+
+  give(): void {
+    const [next] = this.#waiting
+    if (next) next()
+    else this.#free++
+  }
+}
+
+const overloaded = new Failure('this worker has as many calls as it wants', { code: 'OVERLOADED', notRun: true })
 
 export class Shift {
   /** Settles when another stream is to be opened. */
@@ -35,6 +72,8 @@ export class Shift {
   readonly #self: Self
   readonly #stream: ClientDuplexStream<Partial<WorkerMessage>, WorkerCommand>
   readonly #calls = new Map<string, AbortController>()
+  /** Those without a place: calls of an earlier stream may have them all. */
+  readonly #waiting = new Set<AbortController>()
   #takeIn!: (names: Map<string, string>) => void
   #bye!: () => void
   #beating: NodeJS.Timeout | undefined
@@ -54,6 +93,7 @@ export class Shift {
       this.#stream.on('status', ({ code, details }: { code: number; details: string }) => {
         clearInterval(this.#beating)
         this.#isOver = true
+        for (const waiting of this.#waiting) waiting.abort() // nobody hears of them
         this.#stream.end()
         resolve(code === status.OK ? undefined : (why ?? (Object.assign(new Error(details), { code, details }) as ServiceError)))
       })
@@ -100,7 +140,7 @@ export class Shift {
     if (one === undefined) {
       this.#answer(invoke, failureOf(new Failure(`this worker has no function ${invoke.tool}`, { code: 'NOT_FOUND', notRun: true })))
     } else if (this.#calls.size >= this.#self.maxInFlight) {
-      this.#answer(invoke, failureOf(new Failure('this worker has as many calls as it wants', { code: 'OVERLOADED', notRun: true })))
+      this.#answer(invoke, failureOf(overloaded))
     } else {
       void this.#run(one, invoke)
     }
@@ -111,33 +151,40 @@ export class Shift {
     const running = new AbortController()
     this.#calls.set(invoke.invocationId, running)
     const left = invoke.deadline ? invoke.deadline.seconds * 1000 + invoke.deadline.nanos / 1e6 : undefined
-    const timer = left === undefined ? undefined : setTimeout(() => running.abort(new Failure('the time of the call is over')), left)
-    let result: Partial<WorkerResult>
-    let hasRun = false
-    try {
-      const given = await argumentsFor(one, invoke)
-      const context = this.#context(invoke, running.signal, left)
-      const value = await serving(context, () => one.run(given, context))
-      hasRun = true
-      result = resultOf(value)
-    } catch (error) {
-      result = failureOf(error, hasRun ? [] : one.clean)
-    }
+    const timer = left === undefined ? undefined : setTimeout(() => running.abort(new Failure('the time of the call is over')), Math.min(left, LONGEST))
+    this.#waiting.add(running)
+    const hasPlace = await this.#self.places.take(running.signal)
+    this.#waiting.delete(running)
+    const result = hasPlace ? await this.#serve(one, invoke, running.signal, left) : failureOf(overloaded)
+    if (hasPlace) this.#self.places.give()
     clearTimeout(timer)
     this.#calls.delete(invoke.invocationId)
     this.#answer(invoke, result)
   }
 
+  async #serve(one: Served, invoke: WorkerInvoke, signal: AbortSignal, left?: number): Promise<Partial<WorkerResult>> {
+    let hasRun = false
+    try {
+      const given = await argumentsFor(one, invoke)
+      const context = this.#context(invoke, signal, left)
+      const value = await serving(context, () => one.run(given, context))
+      hasRun = true
+      return fit(resultOf(value), this.#most)
+    } catch (error) {
+      return fit(failureOf(error, hasRun ? [] : one.clean), this.#most)
+    }
+  }
+
   #context({ tool, toolUseId, conversationId, turnId, idempotencyKey, attempt, traceparent, baggage, invocationId }: WorkerInvoke, signal: AbortSignal, left?: number): Context {
     const progress = (note = '') => {
-      if (this.#stream.writableLength <= CROWDED) this.#say({ progress: { invocationId, note: readable(String(note)) } })
+      if (this.#stream.writableLength <= CROWDED) this.#say({ progress: { invocationId, note: readable(String(note).slice(0, LONGEST_NOTE)) } })
     }
     const deadline = left === undefined ? undefined : Date.now() + left
     return { tool, toolUseId, conversationId, turnId, idempotencyKey, attempt, traceparent, baggage, deadline, signal, progress }
   }
 
   #answer({ invocationId }: WorkerInvoke, result: Partial<WorkerResult>): void {
-    this.#say({ result: { ...fit(result, this.#most), invocationId } as WorkerResult })
+    this.#say({ result: { ...result, invocationId } as WorkerResult })
   }
 }
 

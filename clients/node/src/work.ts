@@ -6,8 +6,9 @@ import { status, type ServiceError } from '@grpc/grpc-js'
 
 import { WorkerRefused, WrongField, WrongTool, type SidecallError } from './errors.js'
 import type { WorkerServiceStub } from './generated/messages.js'
+import { within } from './launch.js'
 import { checked, integer, milliseconds, object, shown, text, type Checks } from './request.js'
-import { Shift, type Self } from './shift.js'
+import { Places, Shift, type Self } from './shift.js'
 import type { Served } from './worker.js'
 
 /** How functions are served. */
@@ -74,7 +75,8 @@ export class Work implements AsyncDisposable {
     const given = checked(object(settings, 'settings'), settingsFields) as WorkSettings
     if (functions.size === 0) throw new WrongTool('the worker has no functions: make one a tool first')
     this.#stub = stub
-    this.#self = { name: given.name ?? program(), backend: given.backend ?? '', maxInFlight: given.maxInFlight ?? 16, client, functions }
+    const maxInFlight = given.maxInFlight ?? 16
+    this.#self = { name: given.name ?? program(), backend: given.backend ?? '', maxInFlight, places: new Places(maxInFlight), client, functions }
     this.#grace = given.grace ?? 30_000
     this.#patience = patience
     this.#isGone = isGone
@@ -124,6 +126,7 @@ export class Work implements AsyncDisposable {
       if (!this.#isIn && performance.now() - begun + pause > this.#patience) {
         throw error ?? new WorkerRefused(`the sidecar has not taken the worker ${this.#self.name} in`)
       }
+      if (error instanceof WorkerRefused) process.emitWarning(`${error.message}: the worker looks for it again`, 'SidecallWarning')
       await sleep(pause * (0.5 + Math.random() / 2), undefined, { signal: this.#leaving.signal }).catch(() => {})
     }
   }
@@ -160,17 +163,6 @@ export class Work implements AsyncDisposable {
     const gone = await this.#isGone()
     if (gone !== undefined) throw gone
     return error
-  }
-}
-
-/** Whether a promise has settled before a time, in milliseconds, is over. */
-async function within(time: number, settles: Promise<unknown>): Promise<boolean> {
-  let timer: NodeJS.Timeout | undefined
-  const late = new Promise<boolean>((resolve) => (timer = setTimeout(resolve, time, false)))
-  try {
-    return await Promise.race([settles.then(() => true), late])
-  } finally {
-    clearTimeout(timer)
   }
 }
 

@@ -1,4 +1,5 @@
 /** Functions of this program that a sidecar calls as tools. */
+import { WorkerService } from './contract.js'
 import { Failure, WrongField, WrongTool } from './errors.js'
 import type { ContentBlock, WorkerResult, WorkerTool } from './generated/messages.js'
 import { aFunction } from './launch.js'
@@ -150,8 +151,12 @@ export function resultOf(value: unknown): Partial<WorkerResult> {
   return {
     content: readable(reply.content),
     structuredContentJson: structured === undefined || structured === null ? '' : json(structured),
-    blocks: blocks as ContentBlock[],
+    blocks: blocks.map(readableBlock) as ContentBlock[],
   }
+}
+
+function readableBlock(block: Partial<ContentBlock>): Partial<ContentBlock> {
+  return Object.fromEntries(Object.entries(block).map(([name, value]) => [name, typeof value === 'string' ? readable(value) : value]))
 }
 
 function json(value: unknown): string {
@@ -167,6 +172,14 @@ function json(value: unknown): string {
 /** What a function threw, on the wire; clean is what it throws when it has done nothing. What an adapter makes of an error
  * has that as its cause. */
 export function failureOf(error: unknown, clean: readonly ErrorClass[] = []): Partial<WorkerResult> {
+  try {
+    return toldOf(error, clean)
+  } catch { // an error that cannot be told
+    return { content: 'the function failed unexpectedly', isError: true }
+  }
+}
+
+function toldOf(error: unknown, clean: readonly ErrorClass[]): Partial<WorkerResult> {
   // Of any other error the cause says nothing: the function may have gone on after it.
   const isClean = clean.some((one) => error instanceof one || (error instanceof Failure && error.cause instanceof one))
   // Not to be made again by itself: it would fail again.
@@ -174,7 +187,7 @@ export function failureOf(error: unknown, clean: readonly ErrorClass[] = []): Pa
   if (!(error instanceof Failure)) return { content: readable(String(error)), isError: true, ...hard }
   const { message, code, notRun, retryAfter } = error
   return {
-    content: readable(message), isError: true, code: code || (hard.code ?? ''), notRun: notRun || isClean,
+    content: readable(message), isError: true, code: readable(code) || (hard.code ?? ''), notRun: notRun || isClean,
     retryAfter: retryAfter === undefined ? null : duration(retryAfter),
   }
 }
@@ -183,15 +196,14 @@ export function failureOf(error: unknown, clean: readonly ErrorClass[] = []): Pa
 const WRAPPING = 1024
 
 /** Leaves out what is too much for one message, which would end the stream and all calls on it: blocks, then structured
- * content, then the end of the text. */
+ * content, then the end of the text. So would what cannot be written: it throws. */
 export function fit(result: Partial<WorkerResult>, most: number): Partial<WorkerResult> {
-  const { content = '', structuredContentJson = '', blocks = [] } = result
-  const sizes = [content, structuredContentJson, ...blocks.map((block) => JSON.stringify({ ...block, data: '' }))].map((part) => Buffer.byteLength(part))
-  const size = [...sizes, ...blocks.map((block) => block.data?.length ?? 0)].reduce((sum, part) => sum + part, 0)
+  const { content, structuredContentJson } = result
+  const size = WorkerService.service.Serve.requestSerialize({ result: result as WorkerResult }).length
   if (most <= 0 || size + WRAPPING <= most) return result
   const notice = `\n[The result of ${size} bytes is larger than a worker may send, ${most} bytes: parts of it are left out.]`
   const room = Math.max(most - 2 * WRAPPING - notice.length, 0)
-  const text = Buffer.from(content || structuredContentJson).subarray(0, room)
+  const text = Buffer.from(content || structuredContentJson || '').subarray(0, room)
   // A character that is cut in two is left out.
   const kept = new TextDecoder().decode(text, { stream: true })
   return { ...result, content: kept + notice, structuredContentJson: '', blocks: [] }

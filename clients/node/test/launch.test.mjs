@@ -166,7 +166,7 @@ test('backends that are missing are named', async () => {
 })
 
 test('what a script around it prints is passed over', async () => {
-  const binary = program(`#!/bin/sh\necho starting\necho '{"listen": "tcp://127.0.0.1:1"}'\ncat >/dev/null\n`)
+  const binary = program(`#!/bin/sh\necho starting\necho null\necho 1\necho '{}'\necho '{"listen": "tcp://127.0.0.1:1"}'\ncat >/dev/null\n`)
   await (await Sidecall.launch({}, { binary, startTimeout: 1000 })).close()
 })
 

@@ -122,6 +122,14 @@ test('what functions return and throw', async () => {
     big: [() => 1n, { isError: true, content: 'TypeError: the function ran, but its result is not JSON: Do not know how to serialize a BigInt' },
       { failsCleanly: TypeError }],
     other: [() => () => 1, { isError: true, content: 'TypeError: the function ran, but its result is not JSON: it is a function' }],
+    blocks: [() => new Reply('a', { blocks: [{ type: 'resource', text: 'b\ud800', mimeType: '\ud800', uri: '\ud800', name: '\ud800', data: Buffer.from('c') }] }),
+      { content: 'a', blocks: [{ type: 'resource', text: 'b\ufffd', mimeType: '\ufffd', uri: '\ufffd', name: '\ufffd', data: Buffer.from('c'), size: 0, outputRef: '' }] }],
+    noBlocks: [() => new Reply('a', { blocks: {} }), { isError: true, content: 'TypeError: blocks.map is not a function' }],
+    noBlock: [() => new Reply('a', { blocks: [null] }), { isError: true, content: 'TypeError: Cannot convert undefined or null to object' }],
+    noBytes: [() => new Reply('a', { blocks: [{ data: 'é' }] }), { isError: true, content: 'Error: invalid encoding' }],
+    code: [() => { throw new Failure('no', { code: '\ud800' }) }, { isError: true, content: 'no', code: '\ufffd' }],
+    mute: [() => { throw Object.create(null) }, { isError: true, content: 'the function failed unexpectedly' }],
+    never: [() => { throw new Failure('not now', { retryAfter: 1n }) }, { isError: true, content: 'the function failed unexpectedly' }],
     throws: [() => { throw new RangeError('no such order') }, { isError: true, content: 'RangeError: no such order' }],
     clean: [() => { throw new RangeError('no such order') },
       { isError: true, content: 'RangeError: no such order', notRun: true, code: 'UNRECOVERABLE' }, { failsCleanly: [TypeError, RangeError] }],
@@ -156,6 +164,20 @@ test('a call is cancelled, and its time has an end', async () => {
   assert.equal((await stream.next('result')).content, 'the time of the call is over')
 })
 
+test('a time that no timer holds does not end at once', async () => {
+  let open
+  const gate = new Promise((resolve) => (open = resolve))
+  const { stream, work } = await working({ wait: (_, { signal }) => gate.then(() => String(signal.aborted)), f: () => 'f' }, { name: 'w', grace: Infinity })
+  stream.invoke('wait', {}, { deadline: { seconds: 3_000_000, nanos: 0 } })
+  for (let i = 0; i < 10; i++) assert.equal((await stream.ask('f', {}, { invocationId: String(i) })).content, 'f')
+  work.leave()
+  await stream.next('leave')
+  open()
+  assert.equal((await stream.next('result')).content, 'false')
+  stream.end()
+  await work.ended
+})
+
 test('there are no more calls than places', async () => {
   let open
   const gate = new Promise((resolve) => (open = resolve))
@@ -169,12 +191,53 @@ test('there are no more calls than places', async () => {
   assert.equal((await stream.ask('wait')).content, 'done')
 })
 
+test('its places are those of all its streams', async () => {
+  let open
+  const gate = new Promise((resolve) => (open = resolve))
+  const ran = []
+  const f = async (_, { idempotencyKey, progress }) => {
+    if (idempotencyKey === '1') {
+      progress()
+      await gate
+    }
+    ran.push(idempotencyKey)
+    return 'done'
+  }
+  const { stream: old } = await working({ f }, { name: 'w', maxInFlight: 1, grace: 50 })
+  const invoke = (stream, id) => stream.invoke('f', {}, { invocationId: id, idempotencyKey: id })
+  invoke(old, '1')
+  await old.next('progress')
+  old.call.write({ goodbye: {} })
+
+  const lost = await streams.take()
+  await lost.takeIn()
+  invoke(lost, '2') // waits for the place, until its stream ends
+  invoke(lost, '3')
+  const refused = await lost.next('result')
+  assert.deepEqual([refused.invocationId, refused.code, refused.notRun], ['3', 'OVERLOADED', true])
+  lost.end(status.UNAVAILABLE)
+
+  const stream = await streams.take()
+  await stream.takeIn()
+  invoke(stream, '4') // waits, until nobody waits for it
+  stream.call.write({ cancel: { invocationId: '4' } })
+  const cancelled = await stream.next('result')
+  assert.deepEqual([cancelled.invocationId, cancelled.notRun], ['4', true])
+  invoke(stream, '5') // waits, and has the place then
+  open()
+  assert.deepEqual([(await old.next('result')).content, (await stream.next('result')).content], ['done', 'done'])
+  assert.deepEqual(ran, ['1', '5'])
+  invoke(stream, '6')
+  assert.equal((await stream.next('result')).content, 'done')
+})
+
 test('it says that it lives', async () => {
   const { stream } = await working({ f: () => 'f' }, { name: 'w' }, { beat: 20 })
   for (let i = 0; i < 3; i++) assert.ok((await stream.heard.take()).heartbeat)
 })
 
-test('it comes again', async () => {
+test('it comes again', async (t) => {
+  const warned = t.mock.method(process, 'emitWarning', () => {})
   let { stream } = await working({ f: () => 'f' })
   for (const code of [status.UNAVAILABLE, status.RESOURCE_EXHAUSTED, undefined, status.INTERNAL]) {
     stream.end(code)
@@ -182,6 +245,9 @@ test('it comes again', async () => {
     await stream.takeIn()
   }
   assert.equal((await stream.ask('f')).content, 'f')
+  // Whoever runs it reads of refusals, also of those for now.
+  assert.deepEqual(warned.mock.calls.map(({ arguments: [says] }) => says),
+    Array(2).fill('the sidecar refuses the worker w: as the test wants it: the worker looks for it again'))
 })
 
 test('a sidecar that goes lets its calls end', async () => {
@@ -286,6 +352,12 @@ test('what cannot be a tool is said in one sentence, and is none', async () => {
     [{ maxInFlight: 0 }, /maxInFlight: want an integer of at least 1/],
     [{ nam: 'a' }, /nam: there is no such field. Did you mean name\?/],
   ]) await assert.rejects(sidecall.work(settings), (error) => error instanceof WrongField && says.test(error.message))
+})
+
+test('progress is cut that is too long for a message', async () => {
+  const { stream } = await working({ f: (_, { progress }) => progress('a'.repeat(10_000)) }, { name: 'w' }, { most: 8000 })
+  stream.invoke('f')
+  assert.equal((await stream.next('progress')).note, 'a'.repeat(1024))
 })
 
 test('a schema of JSON', async () => {

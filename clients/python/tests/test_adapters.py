@@ -15,7 +15,7 @@ from unittest import mock
 
 import grpc
 
-from sidecall import AsyncSidecall, Call, Context, Failure, Sidecall, WrongField, WrongTool, pb
+from sidecall import AsyncSidecall, Call, Context, Failure, Sidecall, SidecarAway, WorkerRefused, WrongField, WrongTool, pb
 from sidecall.adapters._calls import MOST_ROUNDS, Calls, about, identity, schema, text
 from sidecall.adapters._own import Declared, Own
 from sidecall.v1 import tool_service_pb2_grpc
@@ -156,6 +156,16 @@ class CallsTest(unittest.TestCase):
 
         self.each(test)
 
+    def test_a_sidecar_that_stays_away_is_said(self) -> None:
+        async def test(calls: Calls) -> None:
+            self.fake.statuses = [grpc.StatusCode.UNAVAILABLE] * 20
+            calls._awaited._patience = 0
+            with self.assertRaisesRegex(SidecarAway, f"the sidecar at {self.target} does not answer"):
+                await calls.run_async(Call("a", "t"), IDS)
+            self.fake.statuses = []
+
+        self.each(test)
+
     def test_what_a_sidecar_refuses_is_raised(self) -> None:
         async def test(calls: Calls) -> None:
             self.fake.statuses = [grpc.StatusCode.PERMISSION_DENIED]
@@ -251,6 +261,22 @@ class OwnTest(unittest.TestCase):
         other = Own(self.s, Calls(self.s, {}), None, None)
         with other._waiting(Call("a", "pay"), IDS, lambda: "paid", None):
             self.assertEqual(self.served(), "paid")
+
+    def test_functions_are_registered_until_they_are(self) -> None:
+        work = mock.Mock()
+        work.start.return_value, work.has_ended.return_value = work, False
+        with mock.patch.object(self.s, "work", return_value=work) as works:
+            self.own.start()
+            self.own.declare([Declared("refund", "Refund.", {"type": "object"})])
+            work.start.side_effect = [WorkerRefused("full"), work, work]
+            with self.assertRaises(WorkerRefused):
+                self.own.start()
+            for _ in range(2):
+                self.own.start()
+            self.assertEqual([list(call.args[0].functions) for call in works.call_args_list], [["pay"], ["pay", "refund"], ["pay", "refund"]])
+            work.has_ended.return_value = True  # its sidecar has refused it meanwhile
+            self.own.start()
+            self.assertEqual(works.call_count, 4)
 
     def test_a_function_is_declared_once(self) -> None:
         with self.assertRaisesRegex(WrongTool, "the function pay cannot be a tool: there is one of that name"):

@@ -407,9 +407,27 @@ class LaunchTest(unittest.TestCase):
         self.assertRegex(lines, r"serve --launched --start-timeout=250ms --config \S+ --watch=false")
 
     def test_what_a_script_around_it_prints_is_passed_over(self) -> None:
-        wrapped = self.program("#!/bin/sh\necho starting\necho '{\"listen\": \"tcp://127.0.0.1:1\"}'\ncat >/dev/null\n")
+        wrapped = self.program("#!/bin/sh\necho starting\necho null\necho 1\necho '{}'\necho '{\"listen\": \"tcp://127.0.0.1:1\"}'\ncat >/dev/null\n")
         with Sidecall.launch({}, binary=wrapped, start_timeout=1):
             pass
+
+    def test_one_that_nobody_waits_for_any_more_is_ended(self) -> None:
+        for name in ("begun", "go", "end"):
+            os.mkfifo(self.directory / name)
+        slow = self.program(
+            f"#!/bin/sh\ncd {self.directory}\necho >begun\nread line <go\necho '{{\"listen\": \"tcp://127.0.0.1:1\"}}'\ncat >/dev/null\necho ended >end\n"
+        )
+
+        async def main() -> None:
+            task = asyncio.create_task(AsyncSidecall.launch({}, binary=slow))
+            await asyncio.to_thread((self.directory / "begun").read_text)
+            task.cancel()
+            with self.assertRaises(asyncio.CancelledError):
+                await task
+            await asyncio.to_thread((self.directory / "go").write_text, "now\n")
+            self.assertEqual(await asyncio.to_thread((self.directory / "end").read_text), "ended\n")
+
+        asyncio.run(main())
 
     def test_one_that_goes_on_for_others_is_let_go(self) -> None:
         pid = self.directory / "pid"

@@ -191,6 +191,9 @@ class WorkTest(unittest.TestCase):
                 return Paid(cents + context.attempt, Colour.RED)
 
             @w.tool
+            def weigh(grams: float) -> None: ...
+
+            @w.tool
             async def greet(name: str) -> str:
                 context = Context.current()
                 return f"Hello {name}, {context.idempotency_key}{context.traceparent}{context.baggage}"
@@ -203,18 +206,20 @@ class WorkTest(unittest.TestCase):
             self.assertEqual(
                 (registration.worker, registration.protocol_version, registration.max_in_flight, registration.backend), ("desk", 1, 3, "local")
             )
-            self.assertEqual([(t.name, t.description) for t in registration.tools], [("pay", "Pay."), ("greet", "")])
+            self.assertEqual([(t.name, t.description) for t in registration.tools], [("pay", "Pay."), ("weigh", ""), ("greet", "")])
             stream.invoke("pay", '{"cents": 5}', attempt=2)
             self.assertEqual(stream.next("result").structured_content_json, '{"cents": 7, "colour": "red"}')
             stream.invoke("greet", '{"name": "Zoë"}', id="i2", idempotency_key="key", traceparent=", 00-1-2-01", baggage=", a=b")
             self.assertEqual(stream.next("result"), pb.WorkerResult(invocation_id="i2", content="Hello Zoë, key, 00-1-2-01, a=b"))
+            self.assertEqual(stream.ask("pay", '{"cents": ' + "[" * 100_000 + "]" * 100_000 + "}").code, "INVALID_ARGS")
+            self.assertEqual(stream.ask("weigh", '{"grams": ' + "9" * 400 + "}").code, "INVALID_ARGS")
             self.assertEqual(stream.ask("greet", '{"name": 5}').code, "INVALID_ARGS")
             unknown = stream.ask("other")
             self.assertEqual((unknown.code, unknown.not_run), ("NOT_FOUND", True))
             at.leave()
             stream.leave()
             self.assertIsNone(at.ended())
-            self.assertEqual(at.names, {"pay": "my_pay", "greet": "my_greet"})
+            self.assertEqual(at.names, {"pay": "my_pay", "weigh": "my_weigh", "greet": "my_greet"})
 
         self.each(worker, test)
 
@@ -270,6 +275,18 @@ class WorkTest(unittest.TestCase):
         def went_on() -> None:  # after the first way it tried another, of which nobody knows
             raise TimeoutError("no answer") from KeyError("a")
 
+        def never() -> None:
+            raise Failure("not now", not_run=True, retry_after=float("nan"))
+
+        class Mute(Exception):
+            def __str__(self) -> str:
+                raise ValueError("nothing to say")
+
+        def mute() -> None:
+            raise Mute
+
+        wrong: Any = 5
+        unexpected = {"is_error": True, "content": "the function failed unexpectedly"}
         clean: dict[str, Any] = {"clean": (ValueError, KeyError), "clean_cause": KeyError, "went_on": KeyError, "otherwise": KeyError, "nan": ValueError}
         cases: dict[str, tuple[Callable[[], Any], dict[str, Any]]] = {
             "text": (lambda: "a", {"content": "a"}),
@@ -282,6 +299,9 @@ class WorkTest(unittest.TestCase):
             "awaitable": (lambda: asyncio.sleep(0, "later"), {"content": "later"}),
             "nan": (lambda: float("nan"), {"is_error": True, "content": NOT_JSON + "Out of range float values are not JSON"}),
             "object": (lambda: Ellipsis, {"is_error": True, "content": NOT_JSON + "there is nothing for a ellipsis"}),
+            "number_as_text": (lambda: Reply(wrong), {"is_error": True, "content": "AttributeError: 'int' object has no attribute 'encode'"}),
+            "unsayable_failure": (never, unexpected),
+            "mute": (mute, unexpected),
             "raises": (lambda: {}["a"], {"is_error": True, "content": "KeyError: 'a'"}),
             "clean": (lambda: {}["a"], {"is_error": True, "content": "KeyError: 'a'", "not_run": True, "code": "UNRECOVERABLE"}),
             "clean_cause": (declined, {"is_error": True, "content": "declined", "not_run": True, "code": "UNRECOVERABLE"}),
@@ -384,6 +404,65 @@ class WorkTest(unittest.TestCase):
 
         self.each(worker, test)
 
+    def test_its_places_are_those_of_all_its_streams(self) -> None:
+        first, gates, ran = [], [], []
+
+        def worker() -> Worker:
+            first.append(True)
+            gates.append(threading.Event())
+            ran.clear()
+            w = Worker("w", max_in_flight=1)
+
+            @w.tool
+            def f(n: int, context: Context) -> str:
+                if first and first.pop():
+                    context.progress()
+                    gates[-1].wait(LONG)
+                ran.append(n)
+                return "done"
+
+            return w
+
+        def test(fake: Fake, at: At) -> None:
+            old = fake.stream()
+            old.take_in()
+            old.invoke("f", '{"n": 1}')
+            old.next("progress")
+            old.says.put(pb.WorkerCommand(goodbye=pb.WorkerGoodbye()))
+
+            lost = fake.stream()
+            lost.take_in()
+            lost.invoke("f", '{"n": 2}')  # waits for the place, until its stream ends
+            self.assertEqual(lost.ask("f", id="i3").code, "OVERLOADED")
+            lost.says.put(grpc.StatusCode.UNAVAILABLE)
+
+            stream = fake.stream()
+            stream.take_in()
+            stream.invoke("f", '{"n": 4}')  # waits, until nobody waits for it
+            stream.cancel()
+            self.assertTrue(stream.next("result").not_run)
+            stream.invoke("f", '{"n": 5}')  # waits, and has the place then
+            gates[-1].set()
+            self.assertEqual(old.next("result").content, "done")
+            self.assertEqual(stream.next("result").content, "done")
+            self.assertEqual(ran, [1, 5])
+
+        self.each(worker, test)
+
+    def test_progress_is_cut_that_is_too_long_for_a_message(self) -> None:
+        def worker() -> Worker:
+            w = Worker("w")
+            w.tool(name="f")(lambda: Context.current().progress("a" * 10_000))
+            return w
+
+        def test(fake: Fake, at: At) -> None:
+            stream = fake.stream()
+            stream.take_in(most=8000)
+            stream.invoke("f")
+            self.assertEqual(stream.next("progress").note, "a" * 1024)
+
+        self.each(worker, test)
+
     def test_it_says_that_it_lives(self) -> None:
         def test(fake: Fake, at: At) -> None:
             stream = fake.stream()
@@ -405,7 +484,9 @@ class WorkTest(unittest.TestCase):
             stream.take_in()
             self.assertEqual(stream.ask("f").content, "f")
 
-        self.each(one, test)
+        with self.assertLogs("sidecall", "WARNING") as said:  # whoever runs it reads of refusals, also of those for now
+            self.each(one, test)
+        self.assertIn("looks for a sidecar again: the sidecar refuses the worker w: as the test wants it", said.output[0])
 
     def test_a_sidecar_that_goes_lets_its_calls_end(self) -> None:
         gates: list[threading.Event] = []

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import inspect
 import os
+import threading
 import time
 import uuid
 from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -82,7 +83,12 @@ class AsyncSidecall:
         **options: Any,
     ) -> AsyncSidecall:
         """As Sidecall.launch."""
-        started = await asyncio.to_thread(launch, config, binary, env, start_timeout)
+        starting = asyncio.ensure_future(asyncio.to_thread(launch, config, binary, env, start_timeout))
+        try:
+            started = await asyncio.shield(starting)
+        except asyncio.CancelledError:
+            starting.add_done_callback(_end)
+            raise
         try:
             client = cls(started.target, **options)
         except BaseException:
@@ -251,3 +257,9 @@ class AsyncSidecall:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         await self.close()
+
+
+def _end(starting: asyncio.Future[Launched]) -> None:
+    """Ends a sidecar that nobody waits for any more."""
+    if not starting.cancelled() and starting.exception() is None:
+        threading.Thread(target=starting.result().stop, name="sidecall-end", daemon=True).start()

@@ -69,8 +69,11 @@ class Launched:
 
     def _hear(self, lines: IO[bytes]) -> None:
         for raw in lines:
-            with contextlib.suppress(ValueError):  # which a script around it has said
-                self._told.put(json.loads(raw))
+            told = None
+            with contextlib.suppress(ValueError):
+                told = json.loads(raw)
+            if isinstance(told, dict) and ("listen" in told or "stays" in told):  # else a script around it has said it
+                self._told.put(told)
         self._told.put(None)
 
     def await_ready(self, timeout: float) -> None:

@@ -217,7 +217,7 @@ def _object(fields: list[Field], shapes: Mapping[str, Shape], make: Callable[...
                 raise ValueError(f"{name}: there is no such argument")
             try:
                 got[name] = shapes[name].read(one)
-            except (ValueError, TypeError) as e:
+            except (ValueError, TypeError, OverflowError) as e:
                 raise ValueError(f"{name}: {e}") from e
         for name in required:
             if name not in got:

@@ -21,17 +21,24 @@ log = logging.getLogger("sidecall")
 #: The version of the protocol that is spoken here.
 PROTOCOL = 1
 
+#: Characters of what is said of progress.
+LONGEST_NOTE = 1024
+
 
 class Shift:
     """Belongs to one event loop. Functions that are async run in it, others have a
     thread each: there are no more of them than the worker has places."""
 
-    def __init__(self, worker: Worker, line: Line, taken_in: Callable[[Mapping[str, str]], None]) -> None:
-        """``taken_in`` is given the names that models call, by those of the functions,
-        when the sidecar has taken them in."""
+    def __init__(
+        self, worker: Worker, line: Line, places: asyncio.Semaphore, taken_in: Callable[[Mapping[str, str]], None]
+    ) -> None:
+        """``places`` are those of the worker, over all its streams. ``taken_in`` is given
+        the names that models call, by those of the functions, when the sidecar has taken
+        them in."""
         self._worker = worker
         self._functions: Mapping[str, Function] = dict(worker.functions)
         self._line = line
+        self._places = places
         self._calls: dict[str, _Running] = {}
         self._most = 0
         self._beating: asyncio.Task[None] | None = None
@@ -59,6 +66,8 @@ class Shift:
         finally:
             if self._beating is not None:
                 self._beating.cancel()
+            for running in list(self._calls.values()):
+                running.forget()
 
     def leave(self) -> None:
         """Takes no more calls; the stream ends with those that it has."""
@@ -108,12 +117,12 @@ class Shift:
         elif len(self._calls) >= self._worker.max_in_flight:
             self._answer(invoke, failure_of(Failure("this worker has as many calls as it wants", code="OVERLOADED", not_run=True)))
         else:
-            running = self._calls[invoke.invocation_id] = _Running(invoke, lambda note: self._progress(invoke, note))
+            running = self._calls[invoke.invocation_id] = _Running(invoke, self._places, lambda note: self._progress(invoke, note))
             running.start(function, lambda result: self._ended(invoke, result))
 
     def _progress(self, invoke: pb.WorkerInvoke, note: str) -> None:
         if not self._line.is_crowded():
-            progress = pb.WorkerProgress(invocation_id=invoke.invocation_id, note=readable(note))
+            progress = pb.WorkerProgress(invocation_id=invoke.invocation_id, note=readable(note[:LONGEST_NOTE]))
             self._line.say(pb.WorkerMessage(progress=progress))
 
     def _ended(self, invoke: pb.WorkerInvoke, result: pb.WorkerResult) -> None:
@@ -127,9 +136,10 @@ class Shift:
 
 
 class _Running:
-    """A call that runs."""
+    """A call that runs, when it has got a place: calls of an earlier stream may have them all."""
 
-    def __init__(self, invoke: pb.WorkerInvoke, say: Callable[[str], None]) -> None:
+    def __init__(self, invoke: pb.WorkerInvoke, places: asyncio.Semaphore, say: Callable[[str], None]) -> None:
+        self._places = places
         self._arguments = invoke.arguments_json
         self._context = Context(invoke, say)
         self._begun = False
@@ -155,11 +165,24 @@ class _Running:
         if self._task is not None and not (self._in_thread and self._begun):
             self._task.cancel()
 
+    def forget(self) -> None:
+        """Does not begin a call any more whose stream has ended: nobody hears of it."""
+        if not self._begun:
+            self.cancel()
+
     async def _run(self, function: Function) -> pb.WorkerResult:
+        async with self._places:
+            try:
+                return await self._serve(function)
+            except Exception as e:  # of what it has raised nothing can be told
+                log.error("the function %s failed unexpectedly", function.declared.name, exc_info=e)
+                return failure_of(Failure("the function failed unexpectedly"))
+
+    async def _serve(self, function: Function) -> pb.WorkerResult:
         self._begun = True
         try:
             _current.set(self._context)
-            arguments = json.loads(self._arguments or "{}")
+            arguments = _read(self._arguments)
             if self._in_thread:
                 value = await _in_thread(lambda: function.call(arguments, self._context))
             else:
@@ -173,9 +196,16 @@ class _Running:
             return failure_of(e, function.clean)
         try:
             return result_of(value)
-        except ValueError as e:  # it ran
+        except Exception as e:  # it ran
             log.warning("the function %s failed", function.declared.name, exc_info=e)
             return failure_of(e)
+
+
+def _read(arguments: str) -> Any:
+    try:
+        return json.loads(arguments or "{}")
+    except (ValueError, RecursionError) as e:  # Python has bounds of its own
+        raise Failure(f"the arguments cannot be read: {e}", code="INVALID_ARGS", not_run=True) from e
 
 
 async def _in_thread(function: Callable[[], Any]) -> Any:

@@ -64,6 +64,7 @@ class Career:
         #: Says why there is never to be a sidecar again.
         self._ended = ended
         self._shifts: dict[asyncio.Task[None], Shift] = {}
+        self._places = asyncio.Semaphore(worker.max_in_flight)
         self._loop: asyncio.AbstractEventLoop | None = None
         self._leaving = asyncio.Event()
         self._told = threading.Event()  # to leave, maybe before there was a loop
@@ -101,7 +102,7 @@ class Career:
     async def _work(self) -> None:
         pause, begun, lost = _SOON, time.monotonic(), 0
         while not self._leaving.is_set():
-            shift = Shift(self._worker, self._open(), self._taken_in)
+            shift = Shift(self._worker, self._open(), self._places, self._taken_in)
             task = asyncio.ensure_future(shift.run())
             self._shifts[task] = shift
             task.add_done_callback(self._over)
@@ -110,10 +111,11 @@ class Career:
                 return
             if shift.names is not None:
                 pause = _SOON
-            log.info("the worker %s looks for a sidecar again: %s", self._worker.name, error or "it was told to")
             lost = lost + 1 if _is_lost(error) else 0
             if not self.first.done() and time.monotonic() - begun + pause > self._patience and not 0 < lost <= _MOST_LOST:
                 raise error or WorkerRefused(f"the sidecar has not taken the worker {self._worker.name} in")
+            level = logging.WARNING if isinstance(error, WorkerRefused) else logging.INFO
+            log.log(level, "the worker %s looks for a sidecar again: %s", self._worker.name, error or "it was told to")
             with contextlib.suppress(asyncio.TimeoutError):
                 await asyncio.wait_for(self._leaving.wait(), pause * random.uniform(0.5, 1))
             pause = min(2 * pause, _LATE)

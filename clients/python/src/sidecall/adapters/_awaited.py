@@ -16,6 +16,7 @@ class Awaited(AsyncSidecall):
     a task that is cancelled cancels its request. Closing is the Sidecall's."""
 
     def __init__(self, client: Sidecall) -> None:
+        self._target = client._target
         self._patience = client._patience
         self.stub = _Stub(client.stub)
         self.conversations = _Stub(client.conversations)

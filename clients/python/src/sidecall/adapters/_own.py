@@ -132,8 +132,9 @@ class Own:
             )
         with self._lock:
             if self._is_new():
-                work, before = self._client.work(self._worker()).start(), self._work
-                self._work = work
+                worker, before = self._worker(), self._work
+                self._work = self._client.work(worker).start()
+                self._registered = frozenset(worker.functions)
                 if before is not None:
                     before.leave()  # it has the same functions, and finishes its calls
 
@@ -149,17 +150,16 @@ class Own:
         await asyncio.shield(self._starting)
 
     async def _start(self, client: AsyncSidecall) -> None:
-        work, before = client.work(self._worker()), self._work
-        await work.start()
-        self._work = work
+        worker, before = self._worker(), self._work
+        self._work = await client.work(worker).start()
+        self._registered = frozenset(worker.functions)
         if before is not None:
             before.leave()
 
     def _is_new(self) -> bool:
-        return self._work is None or any(name not in self._registered for name in self._functions)
+        return self._work is None or self._work.has_ended() or any(name not in self._registered for name in self._functions)
 
     def _worker(self) -> Worker:
-        self._registered = frozenset(self._functions)
         return replace(self._settings, functions=dict(self._functions), client=self._client.client_id)
 
     def run(self, call: Call, ids: Fields, body: Body) -> pb.ExecuteToolResponse:
