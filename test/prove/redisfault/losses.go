@@ -19,7 +19,7 @@ func isSettlement(s dedupe.State) bool { return s != dedupe.Absent && s != dedup
 // server has done them, at random but the same for the same seed and the same order of replies.
 type losses struct {
 	of    func(writes dedupe.State) bool
-	share float64 // of the replies
+	share float64 // of the pipelines
 	end   func(keep int) faultproxy.Action
 
 	mu     sync.Mutex
@@ -41,13 +41,12 @@ func (l *losses) watch(*faultproxy.Conn) faultproxy.Hook {
 			return faultproxy.Pass
 		}
 		answers := w.answers(chunk)
-		for i, a := range answers {
-			if l.concerns(a) && l.chosen() {
-				l.lose(answers[i:])
-				return l.end(max(a.begin, 0))
-			}
+		i, lost := l.chosen(answers)
+		if !lost {
+			return faultproxy.Pass
 		}
-		return faultproxy.Pass
+		l.lose(answers[i:])
+		return l.end(max(answers[i].begin, 0))
 	}
 }
 
@@ -55,10 +54,21 @@ func (l *losses) watch(*faultproxy.Conn) faultproxy.Hook {
 // settlement that is recorded.
 func (l *losses) concerns(a answer) bool { return done.MatchString(a.head) && l.of(a.writes) }
 
-func (l *losses) chosen() bool {
+// chosen is the first reply that is lost, of those that come together: of a share of them, whatever their
+// number, which goes by how many calls share a pipeline.
+func (l *losses) chosen(answers []answer) (first int, lost bool) {
+	var of []int
+	for i, a := range answers {
+		if l.concerns(a) {
+			of = append(of, i)
+		}
+	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.random.Float64() < l.share
+	if len(of) == 0 || l.random.Float64() >= l.share {
+		return 0, false
+	}
+	return of[l.random.IntN(len(of))], true
 }
 
 // lose counts the replies that are lost together: each of them was whole, so

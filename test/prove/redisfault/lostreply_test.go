@@ -27,8 +27,8 @@ func TestMain(m *testing.M) {
 // where that takes longer than the wait, nothing is ever answered.
 const silence = 500 * time.Millisecond
 
-// The server has done the step, and nobody hears what it answered. A third of
-// the replies is lost, with all that follow in the same pipeline: sometimes all
+// The server has done the step, and nobody hears what it answered. Of a third
+// of the pipelines replies are lost, from one of them on: sometimes all
 // three of a request, so that the caller is told that the store is not there,
 // and must not run, and asks again.
 func TestStoreRepliesAreLost(t *testing.T) {
