@@ -42,7 +42,8 @@ func TestAConfigPinsWhatItHasHeardWhenItTakesOver(t *testing.T) {
 		return overtake, end
 	}
 	overtake, ended := take()
-	for !strings.Contains(<-waits, "slow") { // then it has the tools of the other
+	for why := ""; !strings.Contains(why, "slow"); { // then it has the tools of the other
+		why = <-waits
 	}
 	if now := pins(); now != before {
 		t.Errorf("a config that waits has pinned\n%s", now)

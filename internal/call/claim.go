@@ -55,12 +55,7 @@ func (e *Executor) claim(ctx context.Context, made *admitted) (rules.Heard, *ans
 			return heard, nil
 		}
 		r := recorded{c.resolved, admission}
-		if r.readOtherwise(req) {
-			req.Fingerprint = admission.Record.Fingerprint
-			continue
-		}
-		if r.goesOn() && len(req.After) < dedupe.MaxAfter {
-			req.After = append(req.After, admission.Earlier)
+		if r.asksAgain(&req) {
 			continue
 		}
 		var tooEarly time.Duration
@@ -79,9 +74,22 @@ func (e *Executor) claim(ctx context.Context, made *admitted) (rules.Heard, *ans
 	}
 }
 
+// asksAgain changes a request by what the record in its way says; false where nothing is to be asked again.
+func (r recorded) asksAgain(req *dedupe.Request) bool {
+	switch {
+	case r.readOtherwise(req):
+		req.Fingerprint = r.Record.Fingerprint
+	case r.goesOn() && len(req.After) < dedupe.MaxAfter:
+		req.After = append(req.After, r.Earlier)
+	default:
+		return false
+	}
+	return true
+}
+
 // readOtherwise reports that the record is of a call with the same arguments, as they were read
 // by a schema that has been changed since.
-func (r recorded) readOtherwise(req dedupe.Request) bool {
+func (r recorded) readOtherwise(req *dedupe.Request) bool {
 	return r.Verdict == dedupe.Mismatch && req.Fingerprint != r.Record.Fingerprint && !decided(r.Record) && r.isOf()
 }
 

@@ -55,14 +55,14 @@ func TestAServerThatHangsHidesNoOther(t *testing.T) {
 func TestASubscriptionGoesToWhoeverMayHaveIt(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		same := func(text string) string { return text }
-		var any, has atomic.Int32
-		servers := Servers{{relay{hangs: true}, "a", "", same}, {relay{taken: &any}, "b", "", same}, {relay{taken: &has}, "c", "", same}}
+		var anybody, has atomic.Int32
+		servers := Servers{{relay{hangs: true}, "a", "", same}, {relay{taken: &anybody}, "b", "", same}, {relay{taken: &has}, "c", "", same}}
 		for i, method := range []string{"resources/subscribe", "resources/unsubscribe"} {
 			if _, err := servers.Request(t.Context(), method, json.RawMessage(`{"uri":"test://c"}`), nil); err != nil {
 				t.Error(method, err)
 			}
-			if want := int32(i + 1); any.Load() != want || has.Load() != want {
-				t.Errorf("%s was taken by %d and %d", method, any.Load(), has.Load())
+			if want := int32(i + 1); anybody.Load() != want || has.Load() != want {
+				t.Errorf("%s was taken by %d and %d", method, anybody.Load(), has.Load())
 			}
 		}
 		if _, err := servers[:1].Request(t.Context(), "resources/subscribe", nil, nil); err == nil {

@@ -66,7 +66,7 @@ func (s *session) next() *sidecallv1.WorkerCommand {
 		inv.state = sent
 		command := inv.command
 		inv.command = nil
-		if invoke := command.GetInvoke(); invoke.Deadline != nil {
+		if invoke := command.GetInvoke(); invoke.GetDeadline() != nil {
 			invoke.Deadline = durationpb.New(left(inv.ctx))
 		}
 		if inv.call.Progress != nil {
