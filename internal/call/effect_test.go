@@ -108,12 +108,14 @@ func TestTheRoundsOfARequestHaveOneEffect(t *testing.T) {
 		if res := round("toolu_1", state, state); res.GetIsError() || res.GetReplayed() {
 			t.Errorf("%s: %v", state, res)
 		}
+		if res := s.Call(pay(identity.Call{ToolUse: "toolu_1"}.Round([]byte("x")).ToolUse, aPayment)); !res.GetIsError() {
+			t.Errorf("after %s an id that looks like a round's is one: %v", state, res)
+		}
 	}
 	for what, res := range map[string]*sidecallv1.ExecuteToolResponse{
-		"another request":                 round("toolu_2", "", ""),
-		"a round of another request":      round("toolu_2", "1", "1"),
-		"another answer":                  round("toolu_1", "other", "2"),
-		"an id that looks like a round's": s.Call(pay(identity.Call{ToolUse: "toolu_1"}.Round([]byte("x")).ToolUse, aPayment)),
+		"another request":            round("toolu_2", "", ""),
+		"a round of another request": round("toolu_2", "1", "1"),
+		"another answer":             round("toolu_1", "other", "2"),
 	} {
 		if calltest.Code(res) != tool.CodeDuplicateEffect {
 			t.Errorf("%s: %v", what, res)

@@ -19,6 +19,8 @@ var (
 	effectWaits     = Suite{"./dedupe", "^TestWaitingForAnEffect$", regexp.MustCompile(`(?m)^\s+--- FAIL: TestWaitingForAnEffect/`)}
 	forgottenEffect = test("./dedupe", "TestAnEffectThatTheStoreForgets")
 	failedEffect    = Suite{"./internal/call", "^TestWhatAFailureSaysOfAnEffect$", regexp.MustCompile(`(?m)^\s+--- FAIL: TestWhatAFailureSaysOfAnEffect/`)}
+	rounds          = test("./dedupe", "TestARoundThatDidNotRunFreesNothingOfTheFirst")
+	callRounds      = test("./internal/call", "TestTheRoundsOfARequestHaveOneEffect")
 	newID           = test("./internal/call", "TestAnEffectIsNotHadAgainUnderANewID")
 )
 
@@ -47,6 +49,11 @@ func effects() []Mutant {
 		one("step.go: a call that is free of its effect holds it", stepFile, "{ return k == s.key })", "{ return k == s.key && false })", memoryEffects),
 		one("step.go: who holds no effect writes who does", stepFile, "; slices.Contains(keys, s.key) {", "; len(keys) == len(slices.Clone(keys)) {", stepWrites),
 		one("step.go: a call that is restored holds nothing", stepFile, "Taken(s.holders(name), s.key)", "s.holders(name)", memoryEffects),
+		one("step.go: a call that is held holds its effect", stepFile, "	if s.next.State == Held && !s.next.MayHaveRun() && end.Claim != nil {", "	if false {", memoryEffects),
+		one("effect.go: what a call goes on with holds nothing any more", effectKeys, "if after || v != DuplicateEffect {", "if v != DuplicateEffect {", rounds),
+		one("settlement.go: a late settlement keeps its effect", "dedupe/settlement.go", "	s.Tokens, s.Appends = 0, nil\n", "	s.Tokens, s.Appends, s.Frees = 0, nil, EffectKey{}\n", test("./dedupe", "TestALateSettlementFreesItsEffect")),
+		one("call: a round is known by its id", callEarlier, "!r.Round.Further()", "false", callRounds),
+		one("call: a call goes on with one that has asked for nothing", callEarlier, `err == nil && res.GetInputRequiredJson() != ""`, "err == nil && res != nil", callRounds),
 		one("embedded: nobody holds an effect", embeddedRows, "expires, []byte(body))", "expires, []byte(body[:0]))", embeddedEffects),
 		one("embedded: of an earlier call there is no result", layout, "s.Result = result", "s.Result = nil", embeddedEffects),
 		one("redisstore: who is free of an effect frees all of it", redisRows, "	r.write('S', at, keep.Milliseconds(), r.kept(body))\n", "	if keep == 0 {\n		body = \"\"\n	}\n	r.write('S', at, keep.Milliseconds(), r.kept(body))\n", redisEffects),

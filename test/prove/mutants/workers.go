@@ -26,7 +26,7 @@ func workers() []Mutant {
 		one("worker: a function's own word proves that it did nothing", workerResult,
 			"if r.GetNotRun() {\n", "if true {\n", test("./internal/backend/worker", "TestWhatAWorkerSaysOfAFailure")),
 		one("worker: a cancelled call without an answer counts as not run", workerInvoke,
-			"inv.alone = true\n\treturn tool.Reply{}, ended(ctx, tool.Ambiguous)", "inv.alone = true\n\treturn tool.Reply{}, ended(ctx, tool.NotExecuted)", test("./internal/backend/worker", "TestAFunctionThatDoesNotEndKeepsItsPlace")),
+			"Tool: inv.call.Tool}, nil\n\treturn tool.Reply{}, ended(ctx, tool.Ambiguous)", "Tool: inv.call.Tool}, nil\n\treturn tool.Reply{}, ended(ctx, tool.NotExecuted)", test("./internal/backend/worker", "TestAFunctionThatDoesNotEndKeepsItsPlace")),
 		one("worker: silence says nothing", workerSession, "max(silent, stuck) >= missedHeartbeats", "stuck >= missedHeartbeats", test("./internal/backend/worker", "TestASilentWorker")),
 		one("worker: a stream ends before what was said is sent", workerRegister, "err = s.farewell()", "_ = s.farewell", farewell),
 		one("worker: what was said before the end is not sent", workerWriter, "if s.why != nil || inv != nil {", "if true {", farewell),
