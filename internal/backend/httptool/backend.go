@@ -97,9 +97,6 @@ func (b *Backend) Register(toolName string, spec Spec) error {
 	return nil
 }
 
-// Forget removes a tool. Calls in flight go on.
-func (b *Backend) Forget(toolName string) { b.endpoints.Delete(toolName) }
-
 // Close closes the idle connections, waits for calls in flight, and closes
 // what they still use when ctx ends.
 func (b *Backend) Close(ctx context.Context) error {

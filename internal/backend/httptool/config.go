@@ -9,7 +9,8 @@ import (
 const (
 	defaultConnectTimeout = 10 * time.Second
 	defaultIdleTimeout    = 4 * time.Second
-	defaultMaxHeaderBytes = 64 << 10
+	// maxHeaderBytes bounds the header of a response.
+	maxHeaderBytes = 64 << 10
 )
 
 // Config describes one HTTP API. Zero durations and numbers stand for the
@@ -47,8 +48,6 @@ type Config struct {
 	// a request that crosses such a close may or may not have run, and a new
 	// connection costs less than that doubt.
 	IdleTimeout time.Duration
-	// MaxHeaderBytes bounds the header of a response. Default 64 KiB.
-	MaxHeaderBytes int64
 }
 
 func (c Config) withDefaults() Config {
@@ -57,9 +56,6 @@ func (c Config) withDefaults() Config {
 	}
 	if c.IdleTimeout <= 0 {
 		c.IdleTimeout = defaultIdleTimeout
-	}
-	if c.MaxHeaderBytes <= 0 {
-		c.MaxHeaderBytes = defaultMaxHeaderBytes
 	}
 	return c
 }

@@ -1,7 +1,6 @@
 package httptool
 
 import (
-	"bytes"
 	"encoding/json"
 	"slices"
 
@@ -184,18 +183,4 @@ func notJSON(err error) *tool.Failure {
 		Code: tool.CodeInvalidArgs, Evidence: tool.NotExecuted, CallerFault: true, ErrorType: "invalid_args",
 		Constraint: "the arguments are not a JSON object", Err: err,
 	}
-}
-
-// decode parses arguments for a caller that did not.
-func decode(args json.RawMessage) (map[string]any, *tool.Failure) {
-	parsed := map[string]any{}
-	if len(args) == 0 {
-		return parsed, nil
-	}
-	decoder := json.NewDecoder(bytes.NewReader(args))
-	decoder.UseNumber()
-	if err := decoder.Decode(&parsed); err != nil {
-		return nil, notJSON(err)
-	}
-	return parsed, nil
 }

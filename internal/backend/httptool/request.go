@@ -50,13 +50,6 @@ func (r *request) build(ctx context.Context) *http.Request {
 // that the request cannot carry.
 func (at *endpoint) request(ctx context.Context, call backend.Invocation) (*request, *tool.Failure) {
 	f := filler{args: call.Parsed}
-	if f.args == nil {
-		args, failure := decode(call.Args)
-		if failure != nil {
-			return nil, failure
-		}
-		f.args = args
-	}
 	target := f.target(at)
 	header := f.header(ctx, at, call.IdempotencyKey)
 	if f.violation != nil {

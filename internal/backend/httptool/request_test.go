@@ -220,24 +220,6 @@ func TestArgumentsThatCannotBeSentAreRefused(t *testing.T) {
 	}
 }
 
-func TestArgumentsThatTheCallerDidNotParse(t *testing.T) {
-	base, got := recorder(t)
-	b := at(t, base)
-	if err := b.Register("it", httptool.Spec{Method: "GET", Path: "/o/{id}"}); err != nil {
-		t.Fatal(err)
-	}
-	in := call{}.invocation(t)
-	in.Parsed, in.Args = nil, []byte(`{"id":12345678901234567890}`)
-	_, failure := b.Invoke(t.Context(), in)
-	noFailure(t, failure)
-	if got.URI != "/o/12345678901234567890" {
-		t.Errorf("sent %s", got.URI)
-	}
-	in.Args = []byte(`[1]`)
-	_, failure = b.Invoke(t.Context(), in)
-	proves(t, failure, tool.CodeInvalidArgs, tool.NotExecuted)
-}
-
 func TestMistakesInASpecAreFoundAtRegistration(t *testing.T) {
 	b := open(t, httptool.Config{BaseURL: "http://shop.example", Headers: map[string]string{"X-Api-Key": "k"}})
 	for name, c := range map[string]struct {
@@ -325,13 +307,6 @@ func TestCallsOfAToolThatIsNotThere(t *testing.T) {
 	_, failure := b.Invoke(context.Background(), call{}.invocation(t))
 	if failure == nil || failure.Code != tool.CodeInternal || failure.Evidence != tool.NotExecuted {
 		t.Errorf("failure = %+v, want INTERNAL, not executed", failure)
-	}
-	if err := b.Register("it", httptool.Spec{Method: "GET"}); err != nil {
-		t.Fatal(err)
-	}
-	b.Forget("it")
-	if _, failure = b.Invoke(context.Background(), call{}.invocation(t)); failure == nil || failure.Code != tool.CodeInternal {
-		t.Errorf("failure = %+v after Forget, want INTERNAL", failure)
 	}
 }
 

@@ -38,7 +38,7 @@ func newTransport(cfg Config, conns *conn.Set, through *destination) *http.Trans
 		MaxIdleConnsPerHost:    idleConns,
 		MaxConnsPerHost:        cfg.MaxConns,
 		IdleConnTimeout:        cfg.IdleTimeout,
-		MaxResponseHeaderBytes: cfg.MaxHeaderBytes,
+		MaxResponseHeaderBytes: maxHeaderBytes,
 	}
 	if cfg.Proxy != nil {
 		t.Proxy = http.ProxyURL(cfg.Proxy)
