@@ -99,10 +99,7 @@ func newStore(options Options) *Store {
 	s.Engine = s
 	s.life, s.end = context.WithCancelCause(context.Background())
 	s.open, s.shut = context.WithCancelCause(s.life)
-	s.closeOnce = sync.OnceValue(func() error {
-		s.stop()
-		return s.release()
-	})
+	s.closeOnce = sync.OnceValue(s.stop)
 	return s
 }
 
@@ -151,7 +148,7 @@ func (s *Store) Output(ctx context.Context, tenant, ref string) (dedupe.Output, 
 func (s *Store) Ping(ctx context.Context) error { return s.usable(ctx) }
 
 // Close implements dedupe.Store: what waits is still committed, then the file
-// is let go.
+// is let go. The error is a *dedupe.FailedError when the disk stands still.
 func (s *Store) Close() error { return s.closeOnce() }
 
 // usable reports why nothing can be done now.
