@@ -93,6 +93,7 @@ func (s *Store) do(ctx context.Context, op *operation) error {
 		return op.err
 	case <-ctx.Done():
 		if op.take() {
+			op.apply = nil // what it has is not kept for as long as it is in the queue
 			return fmt.Errorf("withdrawn before it was stored: %w", ctx.Err())
 		}
 		return fmt.Errorf("gave up waiting for the disk: %w", ctx.Err())
