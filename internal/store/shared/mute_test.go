@@ -5,6 +5,7 @@ import (
 	"errors"
 	"net"
 	"path/filepath"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -37,10 +38,34 @@ func besideAMute(t *testing.T) *Store {
 	return s
 }
 
+// Holds reports that this process is the holder.
+func (s *Store) Holds() bool {
+	at := s.at.Load()
+	return at != nil && at.holder != nil
+}
+
+// A file that another sidecar has, which lets nobody in, is named, with what to do.
+func TestAFileThatASidecarHas(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(harness.ShortDir(t), "s")
+	alone, err := embedded.Open(path, embedded.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer alone.Close()
+	ctx, cancel := context.WithTimeout(t.Context(), 3*lookAgain)
+	defer cancel()
+	_, err = Open(ctx, path, embedded.Options{})
+	if !errors.Is(err, embedded.ErrInUse) || !errors.Is(err, context.DeadlineExceeded) || !strings.Contains(err.Error(), path) || !strings.Contains(err.Error(), "stop that") {
+		t.Error(err)
+	}
+}
+
 // A holder that stands still holds nobody's call for long.
 func TestAMuteHolder(t *testing.T) {
 	t.Parallel()
-	if _, err := besideAMute(t).Lookup(context.Background(), tool.CallID{ID: "x"}); !errors.Is(err, errMute) {
+	s := besideAMute(t)
+	if _, err := s.Lookup(context.Background(), tool.CallID{ID: "x"}); !errors.Is(err, errMute) || !strings.Contains(err.Error(), s.path) {
 		t.Error(err)
 	}
 }
