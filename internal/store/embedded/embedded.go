@@ -158,12 +158,30 @@ func (s *Store) usable(ctx context.Context) error {
 
 // look looks at the last state, all of which is on the disk.
 func (s *Store) look(ctx context.Context, f func(t *txn) error) error {
-	s.mu.RLock()
+	if err := s.enter(ctx); err != nil {
+		return err
+	}
 	defer s.mu.RUnlock()
 	if err := s.usable(ctx); err != nil {
 		return err
 	}
-	return dedupe.Survive(func() error { return f(&txn{database: &s.database, now: s.clock.now()}) })
+	t := &txn{database: &s.database, now: s.clock.now(), within: ctx}
+	return dedupe.Survive(func() error { return f(t) })
+}
+
+// enter takes mu for reading, unless ctx ends before: who commits may wait for who reads, and that
+// one for the disk.
+func (s *Store) enter(ctx context.Context) error {
+	for pause := 50 * time.Microsecond; !s.mu.TryRLock(); pause = min(2*pause, 50*time.Millisecond) {
+		select {
+		case <-time.After(pause):
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-s.open.Done():
+			return context.Cause(s.open)
+		}
+	}
+	return nil
 }
 
 // read returns what is found in the last state.
