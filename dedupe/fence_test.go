@@ -427,3 +427,35 @@ func TestAClaimIsGivenBackWithoutATenure(t *testing.T) {
 		}
 	})
 }
+
+// blind is a store that cannot be looked into either while it is down.
+type blind struct{ *line }
+
+func (b blind) Lookup(ctx context.Context, key tool.CallID) (dedupe.Record, error) {
+	if err := b.pass(ctx, &b.notes); err != nil {
+		return dedupe.Record{}, err
+	}
+	return b.Store.Lookup(ctx, key)
+}
+
+// A process without its tenure asks for no claim, so that it has none to give back.
+func TestNothingIsGivenBackThatWasNotAsked(t *testing.T) {
+	successions(t, func(t *testing.T, s *succession) {
+		l := &line{wire: wire{Store: open{s.store}}}
+		d := dedupe.New(blind{l}, dedupe.Options{Instance: "shop", Incarnation: "a"})
+		defer func() { _ = d.Close(context.Background()) }()
+		if err := d.Alone(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		l.down.Store(true)
+		time.Sleep(time.Minute) // the tenure is over
+		if _, _, err := storetest.Admit(t.Context(), d, refund(tool.NonIdempotent)); !errors.Is(err, errDown) {
+			t.Error(err)
+		}
+		l.down.Store(false)
+		time.Sleep(time.Minute) // more than a lease
+		if admits, settles := l.admits.Load(), l.settles.Load(); admits+settles != 0 {
+			t.Errorf("%d requests for a claim, %d given back", admits, settles)
+		}
+	})
+}

@@ -176,7 +176,7 @@ func (s *Store) ready(ctx context.Context) error {
 // steps know their owner.
 func (s *Store) run(ctx context.Context, key string, step dedupe.Step) error {
 	if err := s.ready(ctx); err != nil {
-		return err
+		return fmt.Errorf("%w: %w", dedupe.ErrUnasked, err)
 	}
 	asked, after := false, (*command)(nil)
 	err := persist(ctx, func() (err error) {
