@@ -125,7 +125,7 @@ func (s *Store) Output(ctx context.Context, tenant, ref string) (dedupe.Output, 
 }
 
 // Ping implements dedupe.Store. It asks the server, on a Cluster every master, whether it can be
-// trusted to remember: the error is ErrEvicts, ErrReplica, or that there was no answer; on a Cluster
+// trusted to remember: the error is ErrUnfit, ErrReplica, or that there was no answer; on a Cluster
 // what each of them gave. What an operator should know is in the log.
 func (s *Store) Ping(ctx context.Context) error {
 	if err := s.open(ctx); err != nil {
@@ -166,7 +166,7 @@ func (s *Store) ready(ctx context.Context) error {
 		return err
 	}
 	err = s.inspect(ctx)
-	if s.fitness.found.Load() || errors.Is(err, ErrReplica) && !errors.Is(err, ErrEvicts) {
+	if s.fitness.found.Load() || errors.Is(err, ErrReplica) && !errors.Is(err, ErrUnfit) {
 		return nil
 	}
 	return err
