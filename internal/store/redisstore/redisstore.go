@@ -214,7 +214,7 @@ func persist(ctx context.Context, ask func() error) error {
 // worthRepeating reports errors of the way to the server, and of a server that
 // cannot answer just now. What it says about the command itself is final.
 func worthRepeating(err error) bool {
-	final := []error{dedupe.ErrClosed, redis.ErrClosed, dedupe.ErrInvalid, dedupe.ErrCorrupt, dedupe.ErrLayout, dedupe.ErrNoOutput}
+	final := []error{dedupe.ErrClosed, dedupe.ErrPanic, redis.ErrClosed, dedupe.ErrInvalid, dedupe.ErrCorrupt, dedupe.ErrLayout, dedupe.ErrNoOutput}
 	if slices.ContainsFunc(final, func(is error) bool { return errors.Is(err, is) }) {
 		return false
 	}
