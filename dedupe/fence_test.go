@@ -459,3 +459,39 @@ func TestNothingIsGivenBackThatWasNotAsked(t *testing.T) {
 		}
 	})
 }
+
+// What a process was cut off with is undecided to the next incarnation of its instance, whose lease it need
+// not wait for: who lists what is open finds it, and can resolve it.
+func TestTheNextIncarnationResolves(t *testing.T) {
+	successions(t, func(t *testing.T, s *succession) {
+		first := s.begin("first", false)
+		s.alone(first)
+		cut, read := refund(tool.NonIdempotent), refund(tool.ReadOnly)
+		read.Key.ID = "read"
+		win(t, first.Dedupe, cut)
+		win(t, first.Dedupe, read)
+		lists := func(i *incarnation) []dedupe.Listed {
+			page, err := i.ListOpen(t.Context(), "")
+			if err != nil || page.Next != "" {
+				t.Fatal(page.Next, err)
+			}
+			return page.Calls
+		}
+		if open := lists(first); len(open) != 0 {
+			t.Errorf("what is at work is listed as open: %+v", open)
+		}
+		first.dies()
+		second := s.begin("second", true)
+		s.alone(second)
+		open := lists(second)
+		if len(open) != 1 || open[0].Key != cut.Key || open[0].Record.State != dedupe.Unknown {
+			t.Fatalf("the next one lists %+v", open)
+		}
+		if v, err := second.Resolve(t.Context(), open[0], dedupe.Done, []byte("it happened")); err != nil || v != dedupe.Settled {
+			t.Errorf("its resolution is %v, %v", v, err)
+		}
+		if r, err := second.Lookup(t.Context(), cut.Key); err != nil || r.State != dedupe.Done || string(r.Result) != "it happened" {
+			t.Errorf("then it is %v %q, %v", r.State, r.Result, err)
+		}
+	})
+}

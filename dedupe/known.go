@@ -55,11 +55,19 @@ func (d *Dedupe) known(ctx context.Context, key tool.CallID, ask func() (Known, 
 	if record, waits := d.courier.record(ctx, key); err != nil && waits { // since
 		return Known{Record: record, Journaled: true}, nil
 	}
-	if err == nil && known.Record.State == Claimed && d.fence.succeeds(known.Record.Owner) {
-		known.Record.LeaseUntil, err = d.Now(ctx)
-		known.Record = known.Record.Observed(known.Record.LeaseUntil)
+	if err == nil {
+		err = d.outlived(&known.Record, func() (time.Time, error) { return d.Now(ctx) })
 	}
 	return known, err
+}
+
+// outlived makes of the record of a claim what it is once its owner is gone, if this process knows that.
+func (d *Dedupe) outlived(r *Record, now func() (time.Time, error)) (err error) {
+	if r.State == Claimed && d.fence.succeeds(r.Owner) {
+		r.LeaseUntil, err = now()
+		*r = r.Observed(r.LeaseUntil)
+	}
+	return err
 }
 
 // Lookup returns the record of a call, as Known tells it.

@@ -366,7 +366,7 @@ func TestManyUseAQueue(t *testing.T) {
 				if err := q.put(lateOf(w*100 + i)); err != nil {
 					t.Error(err)
 				}
-				if e, _, ok := q.find(context.Background(), lateOf(w * 100).Settlement.Key); ok && i%2 == 0 {
+				if e, _, ok := q.find(context.Background(), lateOf(w*100).Settlement.Key); ok && i%2 == 0 {
 					if _, err := q.done(context.Background(), e); err != nil {
 						t.Error(err)
 					}
