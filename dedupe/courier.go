@@ -79,7 +79,7 @@ func (c *courier) close() error {
 	err := c.late.close()
 	if c.volatile {
 		_, _ = c.late.replay(context.Background(), func(_ context.Context, e Waiting, late Late) error { // it takes all
-			_, _ = c.late.done(e)
+			_, _ = c.late.done(context.Background(), e)
 			c.lose(c.log.With("call", late.Settlement), errProcessEnds)
 			return nil
 		})
@@ -135,7 +135,7 @@ func (c *courier) keep(late Late, storeError error) (SettleVerdict, error) {
 		return 0, storeError
 	}
 	c.down.Store(true)
-	err := inTime(func() error { return c.write(log, late) })
+	err := inTime(time.After(putTimeout), func() error { return c.write(log, late) })
 	if errors.Is(err, errSlowDisk) {
 		log.Error("the journal's disk is slow: the caller is told that its result is not recorded, which it may be all the same")
 	}
@@ -145,14 +145,14 @@ func (c *courier) keep(late Late, storeError error) (SettleVerdict, error) {
 	return Journaled, nil
 }
 
-// inTime waits for a disk, which can hang: what it does ends by itself.
-func inTime(disk func() error) error {
+// inTime waits for a disk, which can hang, until it is late: what it does ends by itself.
+func inTime(late <-chan time.Time, disk func() error) error {
 	done := make(chan error, 1)
 	go func() { done <- disk() }()
 	select {
 	case err := <-done:
 		return err
-	case <-time.After(putTimeout):
+	case <-late:
 		return errSlowDisk
 	}
 }
@@ -180,7 +180,7 @@ func (c *courier) write(log *slog.Logger, late Late) error {
 
 var (
 	errNoJournal   = errors.New("there is no journal")
-	errSlowDisk    = errors.New("the journal's disk did not take it in time")
+	errSlowDisk    = errors.New("the journal's disk did not answer in time")
 	errProcessEnds = errors.New("there is no journal, and the process ends")
 )
 

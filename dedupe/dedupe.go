@@ -30,6 +30,7 @@ import (
 	"errors"
 	"slices"
 	"strconv"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -93,13 +94,19 @@ func (d *Dedupe) Tally(ctx context.Context, tenant, conversation, counter string
 	return known.Tally, err
 }
 
-// ListOpen is Store.ListOpen, as Find is Store.Find. What cannot be read, and has no name of a
+// ListOpen is Store.ListOpen, but for what is at work. What cannot be read, and has no name of a
 // call, is only told in the log; what waits in the journal is known to Told.
 func (d *Dedupe) ListOpen(ctx context.Context, from string) (Page, error) {
-	return d.listed(d.fence.ListOpen(ctx, from))
+	page, err := d.listed(d.fence.ListOpen(ctx, from))
+	now := sync.OnceValues(func() (time.Time, error) { return d.Now(ctx) })
+	for i := 0; i < len(page.Calls) && err == nil; i++ {
+		err = d.outlived(&page.Calls[i].Record, now)
+	}
+	page.Calls = slices.DeleteFunc(page.Calls, func(call Listed) bool { return call.Err == nil && !call.Record.Open() })
+	return page, err
 }
 
-// Find is Store.Find: see ListOpen.
+// Find is Store.Find. What cannot be read is as in ListOpen.
 func (d *Dedupe) Find(ctx context.Context, s Search) (Page, error) {
 	return d.listed(d.fence.Find(ctx, s))
 }
@@ -121,7 +128,7 @@ func (d *Dedupe) listed(page Page, err error) (Page, error) {
 // they are its result. Superseded means that it is no longer what it was then.
 func (d *Dedupe) Resolve(ctx context.Context, call Listed, as State, words []byte) (SettleVerdict, error) {
 	s := Settlement{
-		Key: call.Key, Owner: call.Record.Owner, Epoch: call.Record.Epoch, Resolves: true,
+		Key: call.Key, Owner: call.Record.Owner, Epoch: call.Record.Epoch, Resolves: true, By: d.fence.known.Load().head,
 		State: as, Attempts: call.Record.Attempts, Result: words, Details: call.Record.Details, Retention: d.options.Retention,
 	}
 	if as == Held {

@@ -427,3 +427,71 @@ func TestAClaimIsGivenBackWithoutATenure(t *testing.T) {
 		}
 	})
 }
+
+// blind is a store that cannot be looked into either while it is down.
+type blind struct{ *line }
+
+func (b blind) Lookup(ctx context.Context, key tool.CallID) (dedupe.Record, error) {
+	if err := b.pass(ctx, &b.notes); err != nil {
+		return dedupe.Record{}, err
+	}
+	return b.Store.Lookup(ctx, key)
+}
+
+// A process without its tenure asks for no claim, so that it has none to give back.
+func TestNothingIsGivenBackThatWasNotAsked(t *testing.T) {
+	successions(t, func(t *testing.T, s *succession) {
+		l := &line{wire: wire{Store: open{s.store}}}
+		d := dedupe.New(blind{l}, dedupe.Options{Instance: "shop", Incarnation: "a"})
+		defer func() { _ = d.Close(context.Background()) }()
+		if err := d.Alone(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		l.down.Store(true)
+		time.Sleep(time.Minute) // the tenure is over
+		if _, _, err := storetest.Admit(t.Context(), d, refund(tool.NonIdempotent)); !errors.Is(err, errDown) {
+			t.Error(err)
+		}
+		l.down.Store(false)
+		time.Sleep(time.Minute) // more than a lease
+		if admits, settles := l.admits.Load(), l.settles.Load(); admits+settles != 0 {
+			t.Errorf("%d requests for a claim, %d given back", admits, settles)
+		}
+	})
+}
+
+// What a process was cut off with is undecided to the next incarnation of its instance, whose lease it need
+// not wait for: who lists what is open finds it, and can resolve it.
+func TestTheNextIncarnationResolves(t *testing.T) {
+	successions(t, func(t *testing.T, s *succession) {
+		first := s.begin("first", false)
+		s.alone(first)
+		cut, read := refund(tool.NonIdempotent), refund(tool.ReadOnly)
+		read.Key.ID = "read"
+		win(t, first.Dedupe, cut)
+		win(t, first.Dedupe, read)
+		lists := func(i *incarnation) []dedupe.Listed {
+			page, err := i.ListOpen(t.Context(), "")
+			if err != nil || page.Next != "" {
+				t.Fatal(page.Next, err)
+			}
+			return page.Calls
+		}
+		if open := lists(first); len(open) != 0 {
+			t.Errorf("what is at work is listed as open: %+v", open)
+		}
+		first.dies()
+		second := s.begin("second", true)
+		s.alone(second)
+		open := lists(second)
+		if len(open) != 1 || open[0].Key != cut.Key || open[0].Record.State != dedupe.Unknown {
+			t.Fatalf("the next one lists %+v", open)
+		}
+		if v, err := second.Resolve(t.Context(), open[0], dedupe.Done, []byte("it happened")); err != nil || v != dedupe.Settled {
+			t.Errorf("its resolution is %v, %v", v, err)
+		}
+		if r, err := second.Lookup(t.Context(), cut.Key); err != nil || r.State != dedupe.Done || string(r.Result) != "it happened" {
+			t.Errorf("then it is %v %q, %v", r.State, r.Result, err)
+		}
+	})
+}

@@ -35,7 +35,7 @@ type unheard struct {
 
 // giveBack gives back, in the background, what a failed request may have claimed.
 func (c *courier) giveBack(req Request, err error) {
-	if final(err) || errors.Is(err, ErrFull) || errors.Is(err, ErrUnconfirmed) || errors.Is(err, ErrUnasked) {
+	if final(err) || errors.Is(err, ErrFull) || errors.Is(err, ErrUnasked) {
 		return // these say that nothing was claimed
 	}
 	if c.unheard.claims.Add(1) > maxUnheard || !c.life.start(func() {

@@ -47,19 +47,27 @@ type Known struct {
 // the store; the store; and this process, which knows that its predecessor is gone, so that the
 // lease of its claim is out.
 func (d *Dedupe) known(ctx context.Context, key tool.CallID, ask func() (Known, error)) (known Known, err error) {
-	if record, waits := d.courier.record(key); waits {
+	if record, waits := d.courier.record(ctx, key); waits {
 		return Known{Record: record, Journaled: true}, nil
 	}
 	known, err = ask()
 	d.courier.heard(err)
-	if record, waits := d.courier.record(key); err != nil && waits { // since
+	if record, waits := d.courier.record(ctx, key); err != nil && waits { // since
 		return Known{Record: record, Journaled: true}, nil
 	}
-	if err == nil && known.Record.State == Claimed && d.fence.succeeds(known.Record.Owner) {
-		known.Record.LeaseUntil, err = d.Now(ctx)
-		known.Record = known.Record.Observed(known.Record.LeaseUntil)
+	if err == nil {
+		err = d.outlived(&known.Record, func() (time.Time, error) { return d.Now(ctx) })
 	}
 	return known, err
+}
+
+// outlived makes of the record of a claim what it is once its owner is gone, if this process knows that.
+func (d *Dedupe) outlived(r *Record, now func() (time.Time, error)) (err error) {
+	if r.State == Claimed && d.fence.succeeds(r.Owner) {
+		r.LeaseUntil, err = now()
+		*r = r.Observed(r.LeaseUntil)
+	}
+	return err
 }
 
 // Lookup returns the record of a call, as Known tells it.

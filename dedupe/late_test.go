@@ -1124,3 +1124,73 @@ func TestTheEndOfAProcessWhoseDiskHangs(t *testing.T) {
 		}
 	})
 }
+
+// hungDisk is a journal that answers nothing about an entry until it goes on.
+type hungDisk struct {
+	dedupe.Journal
+	gets   bool // only what is read waits, else only what is removed
+	goesOn chan struct{}
+}
+
+func (h *hungDisk) Get(number uint64) (dedupe.Late, error) {
+	if h.gets {
+		<-h.goesOn
+	}
+	return h.Journal.Get(number)
+}
+
+func (h *hungDisk) Remove(number uint64) error {
+	if !h.gets {
+		<-h.goesOn
+	}
+	return h.Journal.Remove(number)
+}
+
+// A disk that hangs while an entry is read or removed holds nobody for longer than he waits, and no end.
+func TestAJournalThatHangsHoldsNobody(t *testing.T) {
+	for name, gets := range map[string]bool{"read": true, "removed": false} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) { hangs(t, gets) })
+		})
+	}
+}
+
+func hangs(t *testing.T, gets bool) {
+	t.Helper()
+	w := &wire{Store: keeps{memory.New(memory.Options{})}}
+	j, err := journal.Open(filepath.Join(t.TempDir(), "j"), slog.New(slog.DiscardHandler))
+	if err != nil {
+		t.Fatal(err)
+	}
+	disk := &hungDisk{Journal: j, gets: gets, goesOn: make(chan struct{})}
+	d := dedupe.New(w, dedupe.Options{Journal: disk})
+	call, other := refund(tool.NonIdempotent), refund(tool.NonIdempotent)
+	other.Key.ID = "other"
+	first, second := win(t, d, call), win(t, d, other)
+	settleLate(t, w, first, done("paid"))
+	settleLate(t, w, second, done("paid"))
+	w.down.Store(false)
+	for range 3 {
+		time.Sleep(time.Minute) // a replay stands there, round after round
+		for _, key := range []tool.CallID{call.Key, other.Key} {
+			ctx, cancel := context.WithTimeout(t.Context(), 500*time.Millisecond)
+			began := time.Now()
+			_, _ = d.Lookup(ctx, key) // from the store, or there is no time
+			ticket := d.Join(key)
+			_, _, _ = ticket.Admit(ctx, call)
+			ticket.Leave()
+			if took := time.Since(began); took > 2*time.Second {
+				t.Errorf("who has half a second was answered after %v", took)
+			}
+			cancel()
+		}
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+	defer cancel()
+	began := time.Now()
+	if err := d.Close(ctx); time.Since(began) > 5*time.Second {
+		t.Errorf("the end took %v: %v", time.Since(began), err)
+	}
+	close(disk.goesOn)
+	synctest.Wait()
+}

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/sidecall/sidecall/internal/tool"
 )
@@ -30,7 +31,7 @@ type queue struct {
 	gaveUp  atomic.Uint64 // the last entry of the group that ended the last replay; 0: none did
 	wake    chan struct{} // the replay has a reason to look now
 	puts    sync.WaitGroup
-	reading sync.Mutex // held while an entry is read or removed; taken before mu
+	reading chan struct{} // has one while an entry is read or removed; taken before mu
 
 	mu     sync.Mutex
 	closed bool
@@ -40,7 +41,7 @@ type queue struct {
 }
 
 func newQueue(journal Journal, max int64) *queue {
-	q := &queue{journal: journal, max: max, turns: make(chan struct{}, putsAtOnce), wake: make(chan struct{}, 1), waits: map[uint64]Waiting{}, newest: map[tool.CallID]Waiting{}}
+	q := &queue{journal: journal, max: max, turns: make(chan struct{}, putsAtOnce), wake: make(chan struct{}, 1), reading: make(chan struct{}, 1), waits: map[uint64]Waiting{}, newest: map[tool.CallID]Waiting{}}
 	for _, e := range journal.Waiting() {
 		q.bytes += e.Bytes
 		q.add(e)
@@ -115,43 +116,71 @@ func (q *queue) waiting() int {
 }
 
 // find returns the newest entry of a key; false when none waits, or it cannot be read now.
-func (q *queue) find(key tool.CallID) (e Waiting, late Late, ok bool) {
+func (q *queue) find(ctx context.Context, key tool.CallID) (e Waiting, late Late, ok bool) {
 	q.mu.Lock()
 	e, ok = q.newest[key]
 	q.mu.Unlock()
 	if ok {
-		late, ok, _ = q.read(e)
+		late, ok, _ = q.read(ctx, e)
 	}
 	return e, late, ok
 }
 
 // read reads an entry; false when it does not wait any more, as one that can never be read.
 // With an error it waits and cannot be read now.
-func (q *queue) read(e Waiting) (late Late, ok bool, err error) {
-	q.reading.Lock()
-	defer q.reading.Unlock()
-	q.mu.Lock()
-	_, waits := q.waits[e.Number]
-	q.mu.Unlock()
-	if !waits {
-		return Late{}, false, nil
-	}
-	if late, err = q.journal.Get(e.Number); errors.Is(err, ErrCorrupt) {
+func (q *queue) read(ctx context.Context, e Waiting) (late Late, ok bool, err error) {
+	read := new(Late) // which a disk that is late may still write
+	err = q.alone(ctx, func() (err error) {
+		q.mu.Lock()
+		_, ok := q.waits[e.Number]
+		q.mu.Unlock()
+		if !ok {
+			return errEnded
+		}
+		*read, err = q.journal.Get(e.Number)
+		return err
+	})
+	switch {
+	case err == nil:
+		return *read, true, nil
+	case errors.Is(err, ErrCorrupt):
 		q.end(e)
 		return Late{}, false, nil
+	case errors.Is(err, errEnded):
+		return Late{}, false, nil
 	}
-	return late, err == nil, err
+	return Late{}, false, err
+}
+
+// errEnded is that an entry does not wait any more.
+var errEnded = errors.New("the entry has ended")
+
+// alone asks the journal for something, with nobody else about an entry meanwhile. A disk that hangs is
+// waited for until the deadline of ctx, or for putTimeout; one that answers at once has the time always.
+func (q *queue) alone(ctx context.Context, ask func() error) error {
+	within := putTimeout
+	if end, ok := ctx.Deadline(); ok {
+		within = min(within, max(time.Until(end), patienceDown))
+	}
+	late := time.After(within)
+	select {
+	case q.reading <- struct{}{}:
+	case <-late:
+		return errSlowDisk
+	}
+	return inTime(late, func() error {
+		defer func() { <-q.reading }()
+		return ask()
+	})
 }
 
 // done ends an entry; false when it had ended already. The error says that the next process
 // replays it once more.
-func (q *queue) done(e Waiting) (ended bool, err error) {
-	q.reading.Lock()
-	defer q.reading.Unlock()
+func (q *queue) done(ctx context.Context, e Waiting) (ended bool, err error) {
 	if !q.end(e) {
 		return false, nil
 	}
-	return true, q.journal.Remove(e.Number)
+	return true, q.alone(ctx, func() error { return q.journal.Remove(e.Number) })
 }
 
 // replay hands out the entries that wait, oldest first, a group at a time. One for which
@@ -169,7 +198,7 @@ func (q *queue) replay(ctx context.Context, deliver func(context.Context, Waitin
 		var all sync.WaitGroup
 		for _, e := range rest[:n] {
 			all.Go(func() {
-				late, ok, err := q.read(e)
+				late, ok, err := q.read(ctx, e)
 				if ok {
 					err = deliver(ctx, e, late)
 				}
@@ -217,7 +246,7 @@ func (q *queue) close() error {
 	q.mu.Lock()
 	q.closed = true
 	q.mu.Unlock()
-	err := inTime(func() error {
+	err := inTime(time.After(putTimeout), func() error {
 		q.puts.Wait()
 		return nil
 	})

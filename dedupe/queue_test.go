@@ -93,7 +93,7 @@ func (s *taker) deliver(_ context.Context, e Waiting, late Late) error {
 		}
 	}
 	s.taken = append(s.taken, c)
-	_, err := s.q.done(e)
+	_, err := s.q.done(context.Background(), e)
 	return err
 }
 
@@ -189,16 +189,16 @@ func TestAReplayEndsWithItsContext(t *testing.T) {
 
 func TestAnEntryEndsOnce(t *testing.T) {
 	q := queueOf(t, &inMemory{}, 3)
-	e, late, ok := q.find(lateOf(1).Settlement.Key)
+	e, late, ok := q.find(context.Background(), lateOf(1).Settlement.Key)
 	if !ok || late.Settlement.Key != lateOf(1).Settlement.Key {
 		t.Fatalf("found %+v", late)
 	}
 	for _, want := range []bool{true, false} {
-		if ended, err := q.done(e); ended != want || err != nil {
+		if ended, err := q.done(context.Background(), e); ended != want || err != nil {
 			t.Errorf("%t, %v: it ends once", ended, err)
 		}
 	}
-	if _, _, ok := q.find(lateOf(1).Settlement.Key); ok || q.waiting() != 2 {
+	if _, _, ok := q.find(context.Background(), lateOf(1).Settlement.Key); ok || q.waiting() != 2 {
 		t.Errorf("found again, %d wait", q.waiting())
 	}
 }
@@ -212,14 +212,14 @@ func TestTwoEntriesOfOneKey(t *testing.T) {
 		fill(t, q, late)
 	}
 	oldest := q.inOrder()[0]
-	if _, late, _ := q.find(oldest.Key); late.Settlement.Epoch != 2 {
+	if _, late, _ := q.find(context.Background(), oldest.Key); late.Settlement.Epoch != 2 {
 		t.Errorf("found %+v", late)
 	}
 	s := taker{q: q}
-	if _, err := q.done(oldest); err != nil {
+	if _, err := q.done(t.Context(), oldest); err != nil {
 		t.Error(err)
 	}
-	if _, _, ok := q.find(oldest.Key); !ok {
+	if _, _, ok := q.find(context.Background(), oldest.Key); !ok {
 		t.Error("the newer went with the older")
 	}
 	if ended, err := q.replay(t.Context(), s.deliver); ended != 1 || err != nil {
@@ -253,10 +253,10 @@ func TestAnEntryWithTheFirstNumber(t *testing.T) {
 	j := &shaky{opened: []Waiting{{Number: 0, Key: lateOf(0).Settlement.Key}}}
 	j.late.Store(uint64(0), lateOf(0))
 	q := newQueue(j, 1<<20)
-	if _, late, ok := q.find(lateOf(1).Settlement.Key); ok {
+	if _, late, ok := q.find(context.Background(), lateOf(1).Settlement.Key); ok {
 		t.Errorf("what waits of another call is %v", late.Settlement.Key)
 	}
-	if _, _, ok := q.find(lateOf(0).Settlement.Key); !ok {
+	if _, _, ok := q.find(context.Background(), lateOf(0).Settlement.Key); !ok {
 		t.Error("it does not wait")
 	}
 }
@@ -269,7 +269,7 @@ func TestAQueueIsBounded(t *testing.T) {
 			if err := q.put(lateOf(next)); !errors.Is(err, ErrFull) {
 				t.Fatalf("entry %d: %v", next, err)
 			}
-			if _, err := q.done(q.inOrder()[next%10]); err != nil {
+			if _, err := q.done(context.Background(), q.inOrder()[next%10]); err != nil {
 				t.Fatal(err)
 			}
 			j.put = func() error { return errAway } // what is not kept takes no place
@@ -346,7 +346,7 @@ func TestEntriesThatCannotBeRead(t *testing.T) {
 			}
 			return nil
 		}
-		if _, _, ok := q.find(lateOf(1).Settlement.Key); ok {
+		if _, _, ok := q.find(context.Background(), lateOf(1).Settlement.Key); ok {
 			t.Errorf("%s: found", name)
 		}
 		s := taker{q: q}
@@ -366,8 +366,8 @@ func TestManyUseAQueue(t *testing.T) {
 				if err := q.put(lateOf(w*100 + i)); err != nil {
 					t.Error(err)
 				}
-				if e, _, ok := q.find(lateOf(w * 100).Settlement.Key); ok && i%2 == 0 {
-					if _, err := q.done(e); err != nil {
+				if e, _, ok := q.find(context.Background(), lateOf(w*100).Settlement.Key); ok && i%2 == 0 {
+					if _, err := q.done(context.Background(), e); err != nil {
 						t.Error(err)
 					}
 				}

@@ -48,6 +48,9 @@ type Record struct {
 // allow it.
 func (r Record) Open() bool { return r.State == Unknown || r.State == Held }
 
+// Undecided reports that a call is Open, or at work: whoever has succeeded its owner knows better.
+func (r Record) Undecided() bool { return r.Open() || r.State == Claimed }
+
 // Approved reports that a person has allowed the call: it is not asked for again under its id.
 func (r Record) Approved() bool { return len(r.Approval) > 0 }
 

@@ -71,7 +71,7 @@ func (c *courier) deliver(ctx context.Context, e Waiting, late Late) error {
 		return err
 	}
 	c.heard(err)
-	ended, removeError := c.late.done(e)
+	ended, removeError := c.late.done(ctx, e)
 	log := c.log.With("call", *s, "waiting", c.late.waiting())
 	if removeError != nil {
 		log.Warn("an entry of the journal cannot be removed: the next process replays it once more", "error", removeError)
@@ -90,8 +90,8 @@ func (c *courier) deliver(ctx context.Context, e Waiting, late Late) error {
 
 // record returns the record of a call as it waits in the journal; false when it does not, or
 // only says that the call did not run: others may have run it since.
-func (c *courier) record(key tool.CallID) (Record, bool) {
-	_, late, waits := c.late.find(key)
+func (c *courier) record(ctx context.Context, key tool.CallID) (Record, bool) {
+	_, late, waits := c.late.find(ctx, key)
 	if !waits || late.Settlement.State == NotRun {
 		return Record{}, false
 	}
@@ -101,7 +101,7 @@ func (c *courier) record(key tool.CallID) (Record, bool) {
 // pending answers a request from the journal, when that holds what became of the call; false
 // when the store has to be asked. A store that is not known to be down gets the entry first.
 func (c *courier) pending(ctx context.Context, req Request) (answer Admission, ok bool) {
-	e, late, waits := c.late.find(req.Key)
+	e, late, waits := c.late.find(ctx, req.Key)
 	if !waits {
 		return Admission{}, false
 	}
@@ -115,7 +115,7 @@ func (c *courier) pending(ctx context.Context, req Request) (answer Admission, o
 			c.down.Store(true)
 		}
 	}
-	record, waits := c.record(req.Key)
+	record, waits := c.record(ctx, req.Key)
 	if !waits {
 		return Admission{}, false
 	}

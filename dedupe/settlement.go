@@ -56,6 +56,7 @@ type Settlement struct {
 	// Resolves says that somebody other than the owner has found out what became of an Unknown
 	// call, or decides about a Held one. Owner and Epoch are those of the record that was looked at.
 	Resolves bool
+	By       string        // an owner of the incarnation that resolves it
 	Approval []byte        // who allows a Held call, and why, where that is the resolution
 	HoldFor  time.Duration // how long the owner's call is Held: see Hold
 	Claim    *Origin       // when not nil, what is settled
@@ -117,6 +118,7 @@ func (s *Settlement) Validate() error {
 		validKey(&s.Key),
 		between("an epoch", s.Epoch, 0, math.MaxInt64),
 		between("bytes of an owner", len(s.Owner), 1, MaxNameBytes),
+		between("bytes of who resolves", len(s.By), 0, MaxNameBytes),
 		between("bytes of a result", len(s.Result), 0, MaxResultBytes),
 		between("bytes of details", len(s.Details), 0, MaxDetailsBytes),
 		between("attempts", s.Attempts, 0, math.MaxInt32),

@@ -182,7 +182,8 @@ func (r Record) lost(now time.Time) Record {
 //	                              (epoch 0), when nothing can have been sent before: in the
 //	                              first epoch, and in any of a non_idempotent call
 //	UNKNOWN → DONE, NOT_RUN       a resolution by the owner and epoch it has seen; CLAIMED with
-//	                              the lease out, non_idempotent, is UNKNOWN to it
+//	                              the lease out, or of an incarnation before the one that
+//	                              resolves, non_idempotent, is UNKNOWN to it
 //	the state it has already      the same owner and epoch; DONE only with the same result;
 //	                              an UNKNOWN without a result takes the owner's
 //
@@ -260,6 +261,9 @@ func (r Record) ownedBy(s Settlement) bool {
 
 func (r Record) mayBecome(s Settlement, now time.Time) bool {
 	if s.Resolves {
+		if r.State == Claimed && succeeds(s.By, r.Owner) {
+			r.LeaseUntil = now
+		}
 		seen := r.Observed(now).State
 		return s.State == Done && (seen == Unknown || seen == Held) || s.State == NotRun && seen == Unknown
 	}

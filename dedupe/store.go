@@ -46,8 +46,7 @@ type Store interface {
 type Reader interface {
 	// Lookup returns the record as it is Observed; State is Absent when there is none.
 	Lookup(ctx context.Context, key tool.CallID) (Record, error)
-	// ListOpen lists the calls that wait for a person as they are Observed (Record.Open), in no
-	// particular order. from is empty, or the Next of the page before. The work of a page is bounded; a call that
+	// ListOpen lists the calls that are Undecided, as they are Observed, in no particular order. from is empty, or the Next of the page before. The work of a page is bounded; a call that
 	// begins to wait meanwhile may be missing, and one may stand on several pages. A record
 	// that cannot be read is listed with its error: to leave it out would say that there is
 	// nothing to decide. A store that cannot go on beyond it fails the page with ErrCorrupt.

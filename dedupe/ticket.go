@@ -133,7 +133,7 @@ func (t *Ticket) ask(ctx context.Context) (Admission, *Claim, error) {
 	t.request.Owner = d.newOwner() // of the incarnation that this is by now
 	sent := time.Now()
 	defer func() {
-		if failure != nil && !t.request.HoldOnly {
+		if failure != nil && unconfirmed == nil && !t.request.HoldOnly { // else nothing was asked for
 			d.courier.giveBack(t.request, failure)
 		}
 	}()

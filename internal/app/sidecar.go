@@ -163,8 +163,8 @@ const closing = 5 * time.Second
 
 // Stop ends everything in the reverse order of its start: no new calls, calls in
 // flight to their end, at most until ctx ends, then their answers (2 s at the
-// most), then what they stood on (5 s at the most). The error says what did not end
-// well, calls that were cut off among it. A sidecar is stopped once.
+// most), then what they stood on (5 s at the most, and 3 s for a disk that stands still). The
+// error says what did not end well, calls that were cut off among it. A sidecar is stopped once.
 func (s *Sidecar) Stop(ctx context.Context) error {
 	began := time.Now()
 	var errs []error

@@ -80,14 +80,14 @@ func openRedis(cfg *config.Redis, t *telemetry.Telemetry) (store, error) {
 	return store, nil
 }
 
-// checkRedis refuses a Redis that may forget calls while it runs; the store warns of
+// checkRedis refuses a Redis that may forget calls while it runs, or is too old; the store warns of
 // one that forgets them when it restarts. One that does not answer now is
 // looked at by /readyz and by the calls themselves.
 func checkRedis(store *redisstore.Store, t *telemetry.Telemetry) error {
 	ctx, cancel := context.WithTimeout(context.Background(), 3*time.Second)
 	defer cancel()
 	err := store.Ping(ctx)
-	if errors.Is(err, redisstore.ErrEvicts) {
+	if errors.Is(err, redisstore.ErrUnfit) {
 		return fmt.Errorf("store: %w", err)
 	}
 	if err != nil {

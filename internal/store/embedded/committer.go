@@ -22,8 +22,8 @@ const (
 	groupBytes  = 16 << 20
 	// tidyEvery is how often a store looks at its file, and for what has expired.
 	tidyEvery = time.Second
-	// stuckAfter is how long the committer of a store that has failed has to end.
-	stuckAfter = time.Second
+	// stuckAfter is how long the committer, and who reads, have to end when the store is closed.
+	stuckAfter = 3 * time.Second
 )
 
 // operation is one request on its way through the committer. Its caller waits for done.
@@ -49,18 +49,24 @@ func newOperation(room dedupe.Room, bytes int, apply func(t *txn) error) *operat
 // take reports that nobody else has taken the operation.
 func (o *operation) take() bool { return !o.taken.Swap(true) }
 
-// stop commits what waits and ends the committer. That of a store that has failed
-// may be stuck at the disk for ever: it is left there.
-func (s *Store) stop() {
+// stop commits what waits, ends the committer, and lets go of the file. A disk that stands still
+// holds up nobody: then the file is let go of once it goes on, and not under what is written to it.
+func (s *Store) stop() error {
 	s.shut(dedupe.ErrClosed)
 	if s.queue == nil {
 		s.end(dedupe.ErrClosed)
-		return
+		close(s.exited)
 	}
-	<-s.life.Done()
+	released := make(chan error, 1)
+	go func() {
+		<-s.exited
+		released <- s.release()
+	}()
 	select {
-	case <-s.exited:
+	case err := <-released:
+		return err
 	case <-time.After(stuckAfter):
+		return s.fail(errors.New("the disk stood still when the store was closed"))
 	}
 }
 
@@ -87,6 +93,7 @@ func (s *Store) do(ctx context.Context, op *operation) error {
 		return op.err
 	case <-ctx.Done():
 		if op.take() {
+			op.apply = nil // what it has is not kept for as long as it is in the queue
 			return fmt.Errorf("withdrawn before it was stored: %w", ctx.Err())
 		}
 		return fmt.Errorf("gave up waiting for the disk: %w", ctx.Err())

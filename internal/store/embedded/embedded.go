@@ -99,10 +99,7 @@ func newStore(options Options) *Store {
 	s.Engine = s
 	s.life, s.end = context.WithCancelCause(context.Background())
 	s.open, s.shut = context.WithCancelCause(s.life)
-	s.closeOnce = sync.OnceValue(func() error {
-		s.stop()
-		return s.release()
-	})
+	s.closeOnce = sync.OnceValue(s.stop)
 	return s
 }
 
@@ -151,7 +148,7 @@ func (s *Store) Output(ctx context.Context, tenant, ref string) (dedupe.Output, 
 func (s *Store) Ping(ctx context.Context) error { return s.usable(ctx) }
 
 // Close implements dedupe.Store: what waits is still committed, then the file
-// is let go.
+// is let go. The error is a *dedupe.FailedError when the disk stands still.
 func (s *Store) Close() error { return s.closeOnce() }
 
 // usable reports why nothing can be done now.
@@ -161,12 +158,30 @@ func (s *Store) usable(ctx context.Context) error {
 
 // look looks at the last state, all of which is on the disk.
 func (s *Store) look(ctx context.Context, f func(t *txn) error) error {
-	s.mu.RLock()
+	if err := s.enter(ctx); err != nil {
+		return err
+	}
 	defer s.mu.RUnlock()
 	if err := s.usable(ctx); err != nil {
 		return err
 	}
-	return dedupe.Survive(func() error { return f(&txn{database: &s.database, now: s.clock.now()}) })
+	t := &txn{database: &s.database, now: s.clock.now(), within: ctx}
+	return dedupe.Survive(func() error { return f(t) })
+}
+
+// enter takes mu for reading, unless ctx ends before: who commits may wait for who reads, and that
+// one for the disk.
+func (s *Store) enter(ctx context.Context) error {
+	for pause := 50 * time.Microsecond; !s.mu.TryRLock(); pause = min(2*pause, 50*time.Millisecond) {
+		select {
+		case <-time.After(pause):
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-s.open.Done():
+			return context.Cause(s.open)
+		}
+	}
+	return nil
 }
 
 // read returns what is found in the last state.

@@ -2,6 +2,7 @@ package embedded
 
 import (
 	"context"
+	"errors"
 	"path/filepath"
 	"testing"
 	"testing/synctest"
@@ -55,6 +56,45 @@ func TestADiskThatStandsStill(t *testing.T) {
 		}
 		if r, err := d.Lookup(t.Context(), call.Key); err != nil || r.State != dedupe.Done || string(r.Result) != "paid" {
 			t.Errorf("the call is %v %q, %v", r.State, r.Result, err)
+		}
+	})
+}
+
+// A disk that stands still holds up no end, and the file is let go of when it goes on, not under what is
+// being written.
+func TestCloseWhileTheDiskStandsStill(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s, err := Open(filepath.Join(t.TempDir(), "store.db"), Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		d := dedupe.New(s, dedupe.Options{LateBytes: 1 << 20})
+		goesOn := s.standStill(t)
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		ended := make(chan error, 1)
+		go func() { ended <- d.Close(ctx) }()
+		var failed *dedupe.FailedError
+		select {
+		case err := <-ended:
+			if !errors.As(err, &failed) {
+				t.Errorf("it ends with %v", err)
+			}
+		case <-time.After(time.Hour):
+			t.Error("it does not end")
+		}
+		if _, err := tryFile(s.file.path, 0); !errors.Is(err, ErrInUse) {
+			t.Errorf("the file while something is written to it: %v", err)
+		}
+		goesOn()
+		synctest.Wait()
+		again, err := tryFile(s.file.path, 0)
+		if err != nil {
+			t.Fatalf("the file afterwards: %v", err)
+		}
+		if err := again.Close(); err != nil {
+			t.Error(err)
 		}
 	})
 }

@@ -30,7 +30,7 @@ func (s *Store) ListOpen(ctx context.Context, from string) (dedupe.Page, error) 
 			if err != nil {
 				return dedupe.Page{}, err
 			}
-			if record := stored.Observed(t.now); record.Open() {
+			if record := stored.Observed(t.now); record.Undecided() {
 				page.Calls = append(page.Calls, dedupe.Listed{Key: key, Record: record})
 			}
 		}

@@ -2,6 +2,7 @@ package embedded
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"fmt"
 	"slices"
@@ -18,9 +19,10 @@ type txn struct {
 	now     time.Time
 	frames  []byte // for the end of the log
 	changes []change
-	rows    map[digest]row // as they are then; nil where somebody only looks
-	tail    int64          // of the log from then on
-	largest int64          // row that has to be moved, of those that there were since Open
+	rows    map[digest]row  // as they are then; nil where somebody only looks
+	tail    int64           // of the log from then on
+	largest int64           // row that has to be moved, of those that there were since Open
+	within  context.Context //nolint:containedctx // how long this one request waits for the disk
 }
 
 // errLook is the error of a change where somebody only looks.
@@ -31,7 +33,7 @@ var errLook = errors.New("nothing is to be changed")
 func (d *database) begin() *txn {
 	t := &d.scratch
 	if t.rows == nil || cap(t.frames) > mostCleaned || cap(t.changes) > groupLength {
-		*t = txn{database: d, rows: map[digest]row{}}
+		*t = txn{database: d, rows: map[digest]row{}, within: context.Background()}
 	}
 	clear(t.rows)
 	clear(t.changes) // they hold what was read
@@ -120,8 +122,10 @@ func (t *txn) read(p place) (frame, error) {
 	if t.rows != nil && p.at >= t.file.end {
 		return parseFrame(p.at, bytes.Clone(t.frames[p.at-t.file.end:][:p.size]))
 	}
-	f, err := t.file.readFrame(p)
-	if err != nil {
+	f, err := t.file.readFrame(t.within, p)
+	if errors.Is(err, errLate) {
+		return frame{}, err
+	} else if err != nil {
 		return frame{}, t.fail(err)
 	}
 	return f, nil

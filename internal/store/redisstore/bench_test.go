@@ -75,7 +75,6 @@ func admitSettle(b *testing.B, as func(*dedupe.Request, *dedupe.Settlement)) {
 			}
 		}
 	})
-	b.ReportMetric(float64(s.RoundTrips())/float64(s.pipe.batches.Load()), "commands/pipeline")
 	b.ReportMetric(float64(s.RoundTrips())/float64(b.N), "commands/call")
 	b.ReportMetric((redisCPU(b, srv)-before)*1e6/float64(b.N), "redis-cpu-us/call")
 	b.ReportMetric(scriptTime(srv)/float64(b.N), "script-us/call")

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -14,13 +15,16 @@ import (
 	"golang.org/x/sync/singleflight"
 )
 
-// ErrEvicts is returned while the server may evict keys when its memory is
-// full: it would forget calls, which could then run again.
-var ErrEvicts = errors.New("the maxmemory-policy of redis is not noeviction, so it may forget calls; set it to noeviction")
+// ErrUnfit is returned while the server may evict keys when its memory is full, and would forget
+// calls, which could then run again, or is too old to do a step.
+var ErrUnfit = errors.New("redis cannot be used")
 
 // ErrReplica is returned by Ping while the server is a replica, as a
 // master is that was replaced.
 var ErrReplica = errors.New("redis is a read-only replica, which refuses every claim, and not the master")
+
+// oldest is the first version of Redis that knows all that step.lua asks for.
+const oldest = 7
 
 // checkPause is at least between two checks for the sake of new connections.
 const checkPause = time.Second
@@ -51,7 +55,7 @@ func (s *Store) inspect(ctx context.Context) error {
 			}
 		}
 		f.warned = warnings
-		if !errors.Is(err, ErrEvicts) {
+		if !errors.Is(err, ErrUnfit) {
 			// A master that is away fails the requests for its own slots.
 			f.found.Store(f.found.Load() || fit)
 		} else if f.found.Swap(false) {
@@ -133,7 +137,12 @@ func judge(info string) (warnings []string, err error) {
 	case "":
 		warnings = append(warnings, "redis does not tell its maxmemory-policy; it has to be noeviction")
 	default:
-		return nil, fmt.Errorf("%w (it is %s)", ErrEvicts, policy)
+		return nil, fmt.Errorf("%w: its maxmemory-policy is %s and not noeviction, so it may forget calls; set it to noeviction", ErrUnfit, policy)
+	}
+	version := says("redis_version") // of Redis, to whoever says another of his own
+	major, _, _ := strings.Cut(version, ".")
+	if n, err := strconv.Atoi(major); err == nil && n < oldest {
+		return nil, fmt.Errorf("%w: it is version %s, and %d or later is needed; upgrade it", ErrUnfit, version, oldest)
 	}
 	if says("aof_enabled") == "0" && says("connected_slaves") == "0" {
 		warnings = append(warnings, "redis has neither an append-only file nor a replica: after a restart of redis the latest calls are forgotten and can run again")

@@ -95,7 +95,7 @@ func (c *command) decide(l *lane) bool {
 	}
 	r := &c.rows
 	r.begin(l)
-	failed := c.step.Apply(r) // by what may not be true
+	failed := dedupe.Survive(func() error { return c.step.Apply(r) }) // by what may not be true
 	if failed != nil {
 		r.writes, r.heard = r.writes[:0], nil
 		r.forget()

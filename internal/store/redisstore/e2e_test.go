@@ -262,10 +262,10 @@ func TestAServerThatEvictsIsRefused(t *testing.T) {
 	srv := redisserver.Start(t, redisserver.Options{Args: []string{"--maxmemory-policy", "allkeys-lru"}})
 	ctx := context.Background()
 	s := open(t, Options{Addrs: []string{srv.Addr}})
-	if err := s.Ping(ctx); !errors.Is(err, ErrEvicts) {
+	if err := s.Ping(ctx); !errors.Is(err, ErrUnfit) {
 		t.Errorf("Ping: %v", err)
 	}
-	if _, err := s.Admit(ctx, request("x", tool.ReadOnly)); !errors.Is(err, ErrEvicts) {
+	if _, err := s.Admit(ctx, request("x", tool.ReadOnly)); !errors.Is(err, ErrUnfit) {
 		t.Errorf("Admit: %v", err)
 	}
 	// The operator mends it, and the first store works.

@@ -339,8 +339,8 @@ func TestAServerThatBeginsToEvict(t *testing.T) {
 		t.Fatal(err)
 	}
 	srv.Do("config", "set", "maxmemory-policy", "volatile-ttl")
-	until(t, "claims to be refused", func() bool { return errors.Is(admit(), ErrEvicts) })
-	if err := s.Ping(ctx); !errors.Is(err, ErrEvicts) {
+	until(t, "claims to be refused", func() bool { return errors.Is(admit(), ErrUnfit) })
+	if err := s.Ping(ctx); !errors.Is(err, ErrUnfit) {
 		t.Errorf("Ping: %v", err)
 	}
 	srv.Do("config", "set", "maxmemory-policy", "noeviction")
@@ -355,7 +355,7 @@ func TestAServerThatBeginsToEvict(t *testing.T) {
 	srv.Do("client", "kill", "type", "normal")
 	until(t, "claims to be refused after the connections were lost", func() bool {
 		_, err := other.Admit(ctx, request("x", tool.NonIdempotent))
-		return errors.Is(err, ErrEvicts)
+		return errors.Is(err, ErrUnfit)
 	})
 }
 

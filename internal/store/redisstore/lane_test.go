@@ -2,6 +2,7 @@ package redisstore
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"runtime"
 	"slices"
@@ -61,20 +62,24 @@ func TestAStepThatIsDecidedAgainAndAgain(t *testing.T) {
 	both.Wait()
 }
 
-// A panic of who sends is its own: the lane goes on.
+// A step that panics fails alone, whoever sends it: it may be the process's goroutine for others.
 func TestAStepThatPanics(t *testing.T) {
 	t.Parallel()
 	f := startFake(t)
 	f.answer = won
 	s := open(t, Options{Addrs: []string{f.addr}})
-	func() {
-		defer func() {
-			if recover() == nil {
-				t.Error("no panic")
-			}
-		}()
-		_ = s.run(t.Context(), "x", &own{apply: func(*rows) error { panic("impossible") }}) // it does not return
-	}()
+	bug := &own{apply: func(*rows) error { panic("impossible") }}
+	if err := s.run(t.Context(), "x", bug); !errors.Is(err, dedupe.ErrPanic) {
+		t.Errorf("who sends his own is told %v", err)
+	}
+	l := s.pipe.of(t.Context(), "x")
+	c := newCommand(t.Context(), "x", bug)
+	l.enter(c)
+	s.pipe.sendWaiting(l, []*command{c}) // as it does for others
+	l.callers.Add(-1)
+	if !answered(c) || !errors.Is(c.err, dedupe.ErrPanic) {
+		t.Errorf("who waits is told %v", c.err)
+	}
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	if a, err := s.Admit(ctx, request("x", tool.NonIdempotent)); err != nil || a.Verdict != dedupe.Won {

@@ -37,7 +37,7 @@ type pipeline struct {
 	cluster *redis.ClusterClient // nil when there is but one server
 	options *Options
 
-	roundTrips, batches atomic.Uint64
+	roundTrips atomic.Uint64
 
 	mu     sync.Mutex       // guards what follows, and that nothing begins when it is closed
 	closed atomic.Bool      // which whoever only looks may read
@@ -215,7 +215,6 @@ func (p *pipeline) exchangeWith(ctx context.Context, server *redis.Client, askin
 		waited = pipe.Do(ctx, "wait", p.options.WaitReplicas, p.options.WaitTimeout.Milliseconds())
 	}
 	_, _ = pipe.Exec(ctx) // the first of the commands' errors
-	p.batches.Add(1)
 	p.roundTrips.Add(uint64(len(group)))
 	replicated := waited == nil
 	if waited != nil {

@@ -125,7 +125,7 @@ func (s *Store) Output(ctx context.Context, tenant, ref string) (dedupe.Output, 
 }
 
 // Ping implements dedupe.Store. It asks the server, on a Cluster every master, whether it can be
-// trusted to remember: the error is ErrEvicts, ErrReplica, or that there was no answer; on a Cluster
+// trusted to remember: the error is ErrUnfit, ErrReplica, or that there was no answer; on a Cluster
 // what each of them gave. What an operator should know is in the log.
 func (s *Store) Ping(ctx context.Context) error {
 	if err := s.open(ctx); err != nil {
@@ -166,7 +166,7 @@ func (s *Store) ready(ctx context.Context) error {
 		return err
 	}
 	err = s.inspect(ctx)
-	if s.fitness.found.Load() || errors.Is(err, ErrReplica) && !errors.Is(err, ErrEvicts) {
+	if s.fitness.found.Load() || errors.Is(err, ErrReplica) && !errors.Is(err, ErrUnfit) {
 		return nil
 	}
 	return err
@@ -176,7 +176,7 @@ func (s *Store) ready(ctx context.Context) error {
 // steps know their owner.
 func (s *Store) run(ctx context.Context, key string, step dedupe.Step) error {
 	if err := s.ready(ctx); err != nil {
-		return err
+		return fmt.Errorf("%w: %w", dedupe.ErrUnasked, err)
 	}
 	asked, after := false, (*command)(nil)
 	err := persist(ctx, func() (err error) {
@@ -214,7 +214,7 @@ func persist(ctx context.Context, ask func() error) error {
 // worthRepeating reports errors of the way to the server, and of a server that
 // cannot answer just now. What it says about the command itself is final.
 func worthRepeating(err error) bool {
-	final := []error{dedupe.ErrClosed, redis.ErrClosed, dedupe.ErrInvalid, dedupe.ErrCorrupt, dedupe.ErrLayout, dedupe.ErrNoOutput}
+	final := []error{dedupe.ErrClosed, dedupe.ErrPanic, redis.ErrClosed, dedupe.ErrInvalid, dedupe.ErrCorrupt, dedupe.ErrLayout, dedupe.ErrNoOutput}
 	if slices.ContainsFunc(final, func(is error) bool { return errors.Is(err, is) }) {
 		return false
 	}

@@ -149,8 +149,8 @@ func TestWithoutAServer(t *testing.T) {
 		if err := s.Ping(ctx); err == nil {
 			t.Errorf("%s: Ping", name)
 		}
-		if a, err := s.Admit(ctx, request("x", tool.ReadOnly)); err == nil {
-			t.Errorf("%s: admitted %v", name, a.Verdict)
+		if a, err := s.Admit(ctx, request("x", tool.ReadOnly)); !errors.Is(err, dedupe.ErrUnasked) {
+			t.Errorf("%s: admitted %v, %v", name, a.Verdict, err)
 		}
 		if _, err := s.Settle(ctx, settlement("x", "ok")); err == nil {
 			t.Errorf("%s: settled", name)
@@ -192,7 +192,10 @@ func TestJudge(t *testing.T) {
 	}{
 		{name: "all is well", info: good},
 		{name: "a replica is as good as a file", info: strings.NewReplacer("aof_enabled:1", "aof_enabled:0", "slaves:0", "slaves:1").Replace(good)},
-		{name: "it evicts", info: strings.Replace(good, "noeviction", "allkeys-lru", 1), err: ErrEvicts},
+		{name: "it evicts", info: strings.Replace(good, "noeviction", "allkeys-lru", 1), err: ErrUnfit},
+		{name: "it is too old", info: good + "redis_version:6.2.14\r\n", err: ErrUnfit},
+		{name: "it is new enough", info: good + "redis_version:7.2.4\r\n"},
+		{name: "it is far newer", info: good + "redis_version:255.255.255\r\n"},
 		{name: "it forgets", info: strings.Replace(good, "aof_enabled:1", "aof_enabled:0", 1), warnings: []string{"append-only"}},
 		{name: "it is a replica", info: strings.Replace(good, "master", "slave", 1), err: ErrReplica},
 		{name: "it says nothing", info: "", warnings: []string{"maxmemory-policy"}},

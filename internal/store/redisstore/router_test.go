@@ -283,11 +283,11 @@ func TestAMasterThatEvictsAmongOthersThatFail(t *testing.T) {
 		}
 		s := overFakes(t, masters, Options{})
 		for range 20 { // which of them answers first is chance
-			if err := s.Ping(t.Context()); !errors.Is(err, ErrEvicts) {
+			if err := s.Ping(t.Context()); !errors.Is(err, ErrUnfit) {
 				t.Fatalf("%s: Ping: %v", name, err)
 			}
 		}
-		if a, err := s.Admit(t.Context(), spread("x")); !errors.Is(err, ErrEvicts) {
+		if a, err := s.Admit(t.Context(), spread("x")); !errors.Is(err, ErrUnfit) {
 			t.Errorf("%s: admitted %v, %v", name, a.Verdict, err)
 		}
 	}
@@ -338,7 +338,7 @@ func TestAStoreThatStartsWhileAMasterIsAway(t *testing.T) {
 	evicting := startFakeCluster(t, won, won)
 	evicting[0].info = bulk("maxmemory_policy:allkeys-lru\r\nrole:master\r\n")
 	s = overFakes(t, evicting, Options{})
-	if a, err := s.Admit(t.Context(), spread(idOn(t, evicting, 1))); !errors.Is(err, ErrEvicts) {
+	if a, err := s.Admit(t.Context(), spread(idOn(t, evicting, 1))); !errors.Is(err, ErrUnfit) {
 		t.Errorf("beside one that evicts: %v, %v", a.Verdict, err)
 	}
 }

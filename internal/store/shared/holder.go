@@ -1,19 +1,21 @@
 package shared
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"net"
 	"net/rpc"
 	"os"
 	"sync"
+	"time"
 
-	"github.com/sidecall/sidecall/internal/store/embedded"
+	"github.com/sidecall/sidecall/dedupe"
 )
 
 // holder serves the store of this process to the others.
 type holder struct {
-	store    *embedded.Store
+	store    dedupe.Store
 	listener net.Listener
 
 	shut    context.CancelFunc // sends the guests away
@@ -22,7 +24,7 @@ type holder struct {
 
 // hold listens for the others. What is left of an earlier holder's socket leads to nobody: the
 // lock of the file is this one's.
-func hold(store *embedded.Store, socket string) (*holder, error) {
+func hold(store dedupe.Store, socket string) (*holder, error) {
 	if err := os.Remove(socket); err != nil && !errors.Is(err, os.ErrNotExist) {
 		return nil, err
 	}
@@ -54,17 +56,23 @@ func hold(store *embedded.Store, socket string) (*holder, error) {
 	return h, nil
 }
 
-// Ask answers a request of another process, as net/rpc wants it. It does not end with that process.
+// Ask answers a request of another process, as net/rpc wants it. It does not end with that process, but
+// when nobody there waits for it any more.
 func (h *holder) Ask(q Question, a *Answer) (err error) {
-	*a, err = q.do(context.Background(), h.store)
+	within := cmp.Or(q.For, patience) + time.Second // of which the guest's own end comes first, and says more
+	ctx, cancel := context.WithTimeout(context.Background(), within)
+	defer cancel()
+	*a, err = q.do(ctx, h.store)
 	a.Failed = failureOf(err)
 	return nil
 }
 
-// close sends the guests away before it lets go of the file: the socket is then the next one's.
+// close sends the guests away before it lets go of the file: the socket is then the next one's. What they
+// have asked ends with the store.
 func (h *holder) close() error {
 	err := h.listener.Close()
 	h.shut()
+	err = errors.Join(err, h.store.Close())
 	h.serving.Wait()
-	return errors.Join(err, h.store.Close())
+	return err
 }

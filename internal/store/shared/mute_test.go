@@ -5,11 +5,14 @@ import (
 	"errors"
 	"net"
 	"path/filepath"
+	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/sidecall/sidecall/dedupe"
 	"github.com/sidecall/sidecall/internal/store/embedded"
+	"github.com/sidecall/sidecall/internal/store/memory"
 	"github.com/sidecall/sidecall/internal/tool"
 	"github.com/sidecall/sidecall/test/testkit/harness"
 )
@@ -35,10 +38,34 @@ func besideAMute(t *testing.T) *Store {
 	return s
 }
 
+// Holds reports that this process is the holder.
+func (s *Store) Holds() bool {
+	at := s.at.Load()
+	return at != nil && at.holder != nil
+}
+
+// A file that another sidecar has, which lets nobody in, is named, with what to do.
+func TestAFileThatASidecarHas(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(harness.ShortDir(t), "s")
+	alone, err := embedded.Open(path, embedded.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer alone.Close()
+	ctx, cancel := context.WithTimeout(t.Context(), 3*lookAgain)
+	defer cancel()
+	_, err = Open(ctx, path, embedded.Options{})
+	if !errors.Is(err, embedded.ErrInUse) || !errors.Is(err, context.DeadlineExceeded) || !strings.Contains(err.Error(), path) || !strings.Contains(err.Error(), "stop that") {
+		t.Error(err)
+	}
+}
+
 // A holder that stands still holds nobody's call for long.
 func TestAMuteHolder(t *testing.T) {
 	t.Parallel()
-	if _, err := besideAMute(t).Lookup(context.Background(), tool.CallID{ID: "x"}); !errors.Is(err, errMute) {
+	s := besideAMute(t)
+	if _, err := s.Lookup(context.Background(), tool.CallID{ID: "x"}); !errors.Is(err, errMute) || !strings.Contains(err.Error(), s.path) {
 		t.Error(err)
 	}
 }
@@ -54,4 +81,85 @@ func TestAHolderThatReadsNothing(t *testing.T) {
 	if _, err := s.Lookup(context.Background(), tool.CallID{ID: "x"}); !errors.Is(err, errMute) {
 		t.Error(err)
 	}
+}
+
+// stuck is a store that stands still, until it is closed.
+type stuck struct {
+	dedupe.Store
+	held   atomic.Int64 // requests that it has
+	closed chan struct{}
+}
+
+func (s *stuck) Settle(ctx context.Context, _ dedupe.Settlement) (dedupe.SettleVerdict, error) {
+	s.held.Add(1)
+	defer s.held.Add(-1)
+	select {
+	case <-ctx.Done():
+		return 0, ctx.Err()
+	case <-s.closed:
+		return 0, dedupe.ErrClosed
+	}
+}
+
+func (s *stuck) Close() error {
+	close(s.closed)
+	return s.Store.Close()
+}
+
+// besideAStuck is a guest of a holder whose store stands still.
+func besideAStuck(t *testing.T, patience time.Duration) (store *stuck, h *holder, guest *Store) {
+	t.Helper()
+	path := filepath.Join(harness.ShortDir(t), "s")
+	store = &stuck{Store: memory.New(memory.Options{}), closed: make(chan struct{})}
+	h, err := hold(store, path+socketSuffix)
+	if err != nil {
+		t.Fatal(err)
+	}
+	guest, err = Open(t.Context(), path, embedded.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	guest.patience = patience
+	t.Cleanup(func() {
+		if err := guest.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return store, h, guest
+}
+
+func TestAHolderForgetsWhatNobodyWaitsFor(t *testing.T) {
+	t.Parallel()
+	store, h, guest := besideAStuck(t, 10*time.Millisecond)
+	for range 20 {
+		if _, err := guest.Settle(context.Background(), dedupe.Settlement{Key: tool.CallID{ID: "x"}}); !errors.Is(err, errMute) {
+			t.Error(err)
+		}
+	}
+	harness.WaitFor(t, "nothing to be kept of what was given up", func() bool { return store.held.Load() == 0 })
+	if err := h.close(); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestAHolderEndsWhileItsStoreStandsStill(t *testing.T) {
+	t.Parallel()
+	store, h, guest := besideAStuck(t, time.Hour)
+	ctx, cancel := context.WithCancel(context.Background())
+	given := make(chan error)
+	go func() {
+		_, err := guest.Settle(ctx, dedupe.Settlement{Key: tool.CallID{ID: "x"}})
+		given <- err
+	}()
+	harness.WaitFor(t, "the store to have a request", func() bool { return store.held.Load() == 1 })
+	var ended atomic.Bool
+	go func() {
+		if err := h.close(); err != nil {
+			t.Error(err)
+		}
+		ended.Store(true)
+	}()
+	harness.WaitFor(t, "the holder to end", ended.Load)
+	cancel()
+	<-given
 }

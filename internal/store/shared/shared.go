@@ -34,8 +34,9 @@ var errMute = errors.New("the process that has the store does not answer")
 type Store struct {
 	path    string
 	options embedded.Options
-	// patience is the constant, but in tests.
+	// patience is the constant, but in tests; mute is errMute, with whose it is and what to do.
 	patience time.Duration
+	mute     error
 
 	// at is where requests go now; nil while nobody knows.
 	at atomic.Pointer[place]
@@ -62,6 +63,7 @@ func Open(ctx context.Context, path string, options embedded.Options) (*Store, e
 	}
 	options.LockWait = time.Nanosecond // others are asked who has it
 	s := &Store{path: path, options: options, patience: patience, looking: make(chan struct{}, 1)}
+	s.mute = fmt.Errorf("the store %s: %w; end it (fuser %s names it), and another goes on with the file", path, errMute, path)
 	s.open, s.shut = context.WithCancelCause(context.Background())
 	if _, err := s.find(ctx); err != nil {
 		return nil, errors.Join(err, s.Close())
@@ -83,35 +85,38 @@ func (s *Store) find(ctx context.Context) (*place, error) {
 		return nil, context.Cause(ctx)
 	}
 	defer func() { <-s.looking }()
+	var inUse error
 	for s.open.Err() == nil && ctx.Err() == nil {
 		if at := s.at.Load(); at != nil {
 			return at, nil
 		}
 		at, err := s.look(ctx)
-		if at != nil {
+		if err == nil {
 			s.at.Store(at)
 		}
-		if at != nil || err != nil {
+		if !errors.Is(err, embedded.ErrInUse) {
 			return at, err
 		}
+		inUse = err
 		select {
 		case <-time.After(lookAgain):
 		case <-ctx.Done():
 		}
 	}
-	return nil, cmp.Or(context.Cause(s.open), context.Cause(ctx))
+	err := cmp.Or(context.Cause(s.open), context.Cause(ctx))
+	if inUse != nil {
+		err = fmt.Errorf("%w (%w)", inUse, err)
+	}
+	return nil, err
 }
 
-// look asks who listens, and becomes the holder where nobody has the file; neither when
+// look asks who listens, and becomes the holder where nobody has the file; embedded.ErrInUse when
 // another has it who does not listen yet, or any more.
 func (s *Store) look(ctx context.Context) (*place, error) {
 	if conn, err := (&net.Dialer{}).DialContext(ctx, "unix", s.socket()); err == nil {
 		return &place{guest: rpc.NewClient(patient{conn, s})}, nil
 	}
 	store, err := embedded.Open(s.path, s.options)
-	if errors.Is(err, embedded.ErrInUse) {
-		return nil, nil //nolint:nilnil // as is said above
-	}
 	if err != nil {
 		return nil, err
 	}
@@ -140,12 +145,6 @@ func (p patient) Write(b []byte) (int, error) {
 
 func (s *Store) socket() string { return s.path + socketSuffix }
 
-// Holds reports that this process is the holder.
-func (s *Store) Holds() bool {
-	at := s.at.Load()
-	return at != nil && at.holder != nil
-}
-
 // Close implements dedupe.Store. The others look for another holder then.
 func (s *Store) Close() error {
 	s.shut(dedupe.ErrClosed)
@@ -163,7 +162,7 @@ func (s *Store) Close() error {
 
 // ask has a request answered: here, or by the holder, and by the next one when that has ended.
 func (s *Store) ask(ctx context.Context, q Question) (Answer, error) {
-	ctx, cancel := context.WithTimeoutCause(ctx, s.patience, errMute)
+	ctx, cancel := context.WithTimeoutCause(ctx, s.patience, s.mute)
 	defer cancel()
 	for {
 		if ctx.Err() != nil { // a guest would send it all the same

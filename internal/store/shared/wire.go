@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/sidecall/sidecall/dedupe"
-	"github.com/sidecall/sidecall/internal/store/embedded"
 	"github.com/sidecall/sidecall/internal/tool"
 )
 
@@ -30,6 +29,7 @@ type Question struct {
 	Receipts *lines
 	Now      bool
 	Ping     bool
+	For      time.Duration // how long the guest waits for the answer; 0: it does not say
 }
 
 type lines struct {
@@ -52,7 +52,7 @@ type Answer struct {
 }
 
 // do asks the store where it is.
-func (q *Question) do(ctx context.Context, at *embedded.Store) (a Answer, err error) {
+func (q *Question) do(ctx context.Context, at dedupe.Store) (a Answer, err error) {
 	switch {
 	case q.Admit != nil:
 		a.Admission, err = at.Admit(ctx, *q.Admit)
@@ -87,6 +87,8 @@ var errGone = errors.New("the process that has the store has ended")
 
 // ask asks a holder. errGone is that it does not answer any more.
 func ask(ctx context.Context, holder *rpc.Client, q Question) (Answer, error) {
+	end, _ := ctx.Deadline() // of which every request has one
+	q.For = time.Until(end)
 	var a Answer
 	asked := holder.Go(service+".Ask", q, &a, make(chan *rpc.Call, 1))
 	select {
