@@ -149,7 +149,7 @@ func (s *Schema) root() *jsonschema.Schema {
 // Name is the name of the tool.
 func (s *Schema) Name() string { return s.name }
 
-func (s *Schema) sensitive() *sensitiveness { return s.secrets() }
+func (s *Schema) sensitive() *sensitiveness { return s.secrets().forOne() }
 
 // readSchema parses the text of a schema.
 func readSchema(name string, text []byte) (any, *CompileError) {
