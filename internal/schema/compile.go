@@ -217,6 +217,7 @@ func compile(name string, doc any, formats bool, meter *pattern.Meter) (checker,
 	if fail := unboundedCheck(name, root); fail != nil {
 		return checker{}, fail
 	}
+	eachSchema(root, compareOnce)
 	e.done = true
 	var fits quick
 	if meter == nil { // what is counted is matched once

@@ -26,6 +26,8 @@ type format struct {
 	example string
 }
 
+const zoneShape = "a name of the IANA time zone database"
+
 // formatOf lists the formats of the drafts, those of OpenAPI and those that
 // pydantic and zod write. A format that is not here is an annotation, as JSON
 // Schema has it.
@@ -60,9 +62,9 @@ var formatOf = map[string]format{
 	"json-pointer":          {nil, "", "/items/0"},
 	"relative-json-pointer": {nil, "", "1/name"},
 	"semver":                {nil, "MAJOR.MINOR.PATCH", "1.2.3"},
-	"iana-tz":               {isTimeZone, "a name of the IANA time zone database", "Europe/Berlin"},
-	"timezone":              {isTimeZone, "a name of the IANA time zone database", "Europe/Berlin"},
-	"time-zone":             {isTimeZone, "a name of the IANA time zone database", "Europe/Berlin"},
+	"iana-tz":               {isTimeZone, zoneShape, "Europe/Berlin"},
+	"timezone":              {isTimeZone, zoneShape, "Europe/Berlin"},
+	"time-zone":             {isTimeZone, zoneShape, "Europe/Berlin"},
 	"byte":                  {isBase64, "base64", "aGVsbG8="},
 	"base64":                {isBase64, "base64", "aGVsbG8="},
 	"base64url":             {isBase64URL, "base64url", "aGVsbG8"},
