@@ -14,18 +14,17 @@ import (
 // nobody keeps it.
 type Draft struct {
 	root any
-	// enforced is what is held against arguments: root, or what Options.Closed
-	// makes of it.
-	enforced any
+	// enforced are the names that Options.Closed allows; nil for all.
+	enforced *declaration
 }
 
 // ReadDraft reads the text of a schema. Of one that is not JSON it knows nothing.
 func ReadDraft(text []byte) Draft {
 	doc, fault := parseValue(text, false)
 	if fault != nil || len(text) > MaxSchemaBytes {
-		return Draft{true, true}
+		return Draft{root: true}
 	}
-	return Draft{doc, doc}
+	return Draft{root: doc}
 }
 
 // maxDraftVisits bounds how many schemas one question looks at: references may
@@ -49,7 +48,9 @@ func (d *draftWalk) enter(s any) (map[string]any, bool) {
 
 // Never reports whether arguments that are accepted certainly have no property of
 // that name.
-func (d Draft) Never(name string) bool { return d.walk().never(d.enforced, name) }
+func (d Draft) Never(name string) bool {
+	return d.enforced.refuses(name) || d.walk().never(d.root, name)
+}
 
 // Closed reports whether the schema itself says that arguments can have no
 // property but those that it mentions.
@@ -188,6 +189,10 @@ func (d *draftWalk) target(obj map[string]any) (any, bool) {
 
 func matchesPattern(obj map[string]any, name string) bool {
 	patterns, _ := obj["patternProperties"].(map[string]any)
+	return anyMatches(patterns, name)
+}
+
+func anyMatches[V any](patterns map[string]V, name string) bool {
 	for source := range patterns {
 		if p, err := pattern.ECMA(source); err != nil || p.MatchString(name) {
 			return true
