@@ -31,6 +31,9 @@ func ReadDraft(text []byte) Draft {
 // multiply, and lead in circles.
 const maxDraftVisits = 10_000
 
+// namesPerVisit is how many names are as much to collect as a schema to look at.
+const namesPerVisit = 16
+
 // draftWalk is one question in the asking.
 type draftWalk struct {
 	root any
@@ -70,8 +73,12 @@ func (d Draft) Requires(name string) bool {
 	return slices.Contains(d.Required(), name)
 }
 
-// Required lists the properties that the schema says have to be there.
-func (d Draft) Required() []string { return d.walk().required(d.root) }
+// Required lists, sorted, the properties that the schema says have to be there.
+func (d Draft) Required() []string {
+	names := map[string]bool{}
+	d.walk().required(d.root, names)
+	return sortedNames(names)
+}
 
 // Names lists, sorted, the properties that the schema mentions by name.
 func (d Draft) Names() []string {
@@ -126,21 +133,25 @@ func (d *draftWalk) mentions(s any, name string) bool {
 	return slices.ContainsFunc(d.beside(obj), func(sub any) bool { return d.mentions(sub, name) })
 }
 
-func (d *draftWalk) required(s any) []string {
+func (d *draftWalk) required(s any, into map[string]bool) {
 	obj, ok := d.enter(s)
 	if !ok {
-		return nil
+		return
 	}
 	list, _ := obj["required"].([]any)
-	names := stringsOf(list)
+	d.left -= len(list) / namesPerVisit
+	for _, name := range list {
+		if name, is := name.(string); is {
+			into[name] = true
+		}
+	}
 	all, _ := obj["allOf"].([]any)
 	for _, sub := range all {
-		names = append(names, d.required(sub)...)
+		d.required(sub, into)
 	}
 	if target, found := d.target(obj); found {
-		names = append(names, d.required(target)...)
+		d.required(target, into)
 	}
-	return names
 }
 
 func (d *draftWalk) names(s any, into map[string]bool) {
@@ -149,6 +160,7 @@ func (d *draftWalk) names(s any, into map[string]bool) {
 		return
 	}
 	properties, _ := obj["properties"].(map[string]any)
+	d.left -= len(properties) / namesPerVisit
 	for name := range properties {
 		into[name] = true
 	}
