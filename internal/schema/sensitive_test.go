@@ -10,8 +10,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/sidecall/sidecall/internal/schema"
-	"github.com/sidecall/sidecall/internal/schema/repair"
 	"github.com/sidecall/sidecall/internal/tool"
+	"github.com/sidecall/sidecall/test/testkit/repairs"
 )
 
 func TestSecretsAreRedacted(t *testing.T) {
@@ -73,7 +73,7 @@ func TestSecretsNeverAppearWhateverIsWrong(t *testing.T) {
 		"required":["user","password"],"additionalProperties":false}`, schema.Options{Sensitive: []string{"pin"}})
 	valid, _ := s.ParseArgs(`{"user":"ada","password":"` + secret + `","login":{"pin":"` + secret + `","realm":"a"}}`)
 	tried := 0
-	for _, m := range repair.Mutations(valid) {
+	for _, m := range repairs.Mutations(valid) {
 		_, _, violations := s.Check(m.Args)
 		for _, v := range violations {
 			tried++
