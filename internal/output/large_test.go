@@ -3,8 +3,10 @@ package output
 import (
 	"encoding/json"
 	"fmt"
+	"runtime"
 	"strings"
 	"testing"
+	"unicode/utf8"
 
 	"github.com/sidecall/sidecall/internal/tool"
 )
@@ -89,6 +91,31 @@ func TestALargeTableShowsItsRows(t *testing.T) {
 	for _, want := range []string{`"id":0,`, `"id":30,`, `items left out]"]`, `"total":5001}`} {
 		if !strings.Contains(s.Content, want) {
 			t.Errorf("no %s in\n%s", want, s.Content)
+		}
+	}
+}
+
+// Letters of four bytes and then of one let a guess at the limit miss time and again: 8 MB
+// took 11 s, as they were cut dozens of times.
+func TestAContentOfManyBytesIsCutAFewTimes(t *testing.T) {
+	wide, narrow := strings.Repeat("😀", 52_000), strings.Repeat("a", 600_000)
+	for name, text := range map[string]string{
+		Head: wide + narrow, Tail: narrow + wide, HeadTail: wide + narrow + wide,
+		JSON: `["` + wide[:400] + `"` + strings.Repeat(`,"`+wide[:400]+`"`, 500) + strings.Repeat(`,1`, 300_000) + `]`,
+	} {
+		var s Shaped
+		cost := func(limit int) uint64 {
+			var before, after runtime.MemStats
+			runtime.ReadMemStats(&before)
+			s = Shape(Input{Reply: tool.Reply{Text: []byte(text)}, Limit: limit, CarryLimit: 300_000, Strategy: name, Keep: true})
+			runtime.ReadMemStats(&after)
+			return after.TotalAlloc - before.TotalAlloc
+		}
+		if once, guessed := cost(50_000), cost(690_000); guessed > 7*once {
+			t.Errorf("%s: it took %d bytes, and %d at once", name, guessed, once)
+		}
+		if most := 200_000; len(s.Content) > most || len(s.Content) < most/utf8.UTFMax/2 || s.Strategy != name {
+			t.Errorf("%s: %d bytes of %d are shown, by %s", name, len(s.Content), most, s.Strategy)
 		}
 	}
 }

@@ -14,17 +14,26 @@ func Shape(in Input) Shaped {
 	if len(in.Remarks) > 0 {
 		return remarked(in)
 	}
-	s := shaped(in)
-	// A limit of millions of characters may be more bytes than a response holds.
-	for most := in.contentMost(); int64(len(s.Content)) > most && in.Limit > 1; s = shaped(in) {
-		in.Limit = min(in.Limit-1, int(int64(utf8.RuneCountInString(s.Content))*most/int64(len(s.Content))))
+	d := compose(&in)
+	s := shaped(in, d)
+	// A limit of millions of characters may be more bytes than a response holds: then
+	// their average length says what to try, and at last the length of the longest.
+	for round, most := 0, in.contentMost(); int64(len(s.Content)) > most && in.Limit > 1; round++ {
+		fitting := most / utf8.UTFMax
+		if round < maxGuesses {
+			fitting = int64(utf8.RuneCountInString(s.Content)) * most / int64(len(s.Content))
+		}
+		in.Limit = min(in.Limit-1, int(max(fitting, 1)))
+		s = shaped(in, d)
 	}
 	return s
 }
 
+// maxGuesses is how often a limit in bytes is guessed in characters.
+const maxGuesses = 2
+
 // shaped is Shape by the limit in characters alone.
-func shaped(in Input) Shaped {
-	d := compose(&in)
+func shaped(in Input, d document) Shaped {
 	if !in.Untrusted && !d.cut && d.chars <= in.Limit {
 		return d.shown(string(d.body), in.CarryLimit)
 	}

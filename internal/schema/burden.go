@@ -17,7 +17,8 @@ const littleWork = maxWork / 8
 
 // work is what the library does when it checks a value, counted without doing it. One
 // is a look at a value by a schema; a number in an enum is as much, a name in required
-// too (it may become an error), and in each container, its members.
+// too (it may become an error), in each container, its members, and where these have to
+// be unique, every 16 bytes of them; a time zone is twenty, as it is looked for in files.
 //
 // The weight of a schema, multiplied by the size of a text, says whether anything has
 // to be counted at all: for most calls it has not.
@@ -94,6 +95,9 @@ func (w work) of(s *jsonschema.Schema, v any) int64 {
 	case map[string]any:
 		total = w.object(total, s, ways, v)
 	case []any:
+		if len(s.Extensions) > 0 {
+			total += int64(sizeOf(v) / 16)
+		}
 		total = w.array(total, ways, v)
 	}
 	total = min(total, maxWork+1)
@@ -156,7 +160,10 @@ func (w work) scalar(s *jsonschema.Schema) int64 {
 
 // ownWork is the work of a schema without those that it applies.
 func ownWork(s *jsonschema.Schema) int64 {
-	total := 1 + len(s.Required)
+	total := 1 + len(s.Required) + len(s.Extensions)
+	if s.Format != nil && formatOf[s.Format.Name].shape == zoneShape {
+		total += 20
+	}
 	for _, names := range s.DependentRequired {
 		total += 1 + len(names)
 	}

@@ -111,6 +111,7 @@ func TestArgumentsThatAreMuchWorkAreRefused(t *testing.T) {
 		"many required names":          {`{"required":[` + repeated(100, `"n#"`) + `]}`, `{}`},
 		"names that depend on others":  {`{"dependentRequired":{"a":[` + repeated(100, `"n#"`) + `]}}`, `{"a":1}`},
 		"a long constant":              {`{"const":[` + repeated(100, `1#`) + `]}`, `[]`},
+		"time zones":                   {`{"format":"iana-tz"}`, `"X/Y"`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			text := `{"type":"object","properties":{"l":{"items":` + c.items + `}}}`
@@ -122,6 +123,13 @@ func TestArgumentsThatAreMuchWorkAreRefused(t *testing.T) {
 				t.Errorf("a few: %q", constraints)
 			}
 		})
+	}
+	unique := `{"properties":{"l":{"uniqueItems":true,"items":{"$ref":"#/properties/l"}}}}`
+	for length, refused := range map[int]bool{10: false, 500_000: true} { // written anew for each array
+		_, _, constraints := judged(t, unique, `{"l":`+strings.Repeat("[0,", 90)+`"`+strings.Repeat("x", length)+`"`+strings.Repeat("]", 90)+`}`, schema.Options{})
+		if refused != (len(constraints) == 1 && strings.Contains(constraints[0], "than can be checked")) {
+			t.Errorf("unique items in unique items, of %d letters: %q", length, constraints)
+		}
 	}
 	rows := `{"l":[` + repeated(15_000, `{"id":#1,"name":"n","tags":["a"],"at":null}`) + `]}`
 	rows = strings.ReplaceAll(rows, `"id":0`, `"id":10`)

@@ -72,12 +72,12 @@ func Compile(name string, inputSchema []byte, opts Options) (*Schema, error) {
 func CompileDraft(name string, inputSchema []byte, opts Options) (*Schema, Draft, error) {
 	doc, fail := readSchema(name, inputSchema)
 	if fail != nil {
-		return nil, Draft{true, true}, fail
+		return nil, Draft{root: true}, fail
 	}
 	s, err := compileDoc(name, inputSchema, doc, opts)
-	draft := Draft{doc, doc}
+	draft := Draft{root: doc}
 	if opts.Closed {
-		draft.enforced = closed(doc)
+		draft.enforced = declared(doc)
 	}
 	return s, draft, err
 }
@@ -130,10 +130,11 @@ func (s *Schema) compile() (checker, error) {
 	if fail != nil {
 		return checker{}, fail
 	}
+	var names *declaration
 	if s.options.Closed {
-		doc = closed(doc)
+		names = declared(doc)
 	}
-	c, fail := compile(s.name, doc, true, s.meter)
+	c, fail := compile(s.name, doc, names, true, s.meter)
 	if fail != nil {
 		return checker{}, fail
 	}
@@ -149,7 +150,7 @@ func (s *Schema) root() *jsonschema.Schema {
 // Name is the name of the tool.
 func (s *Schema) Name() string { return s.name }
 
-func (s *Schema) sensitive() *sensitiveness { return s.secrets() }
+func (s *Schema) sensitive() *sensitiveness { return s.secrets().forOne() }
 
 // readSchema parses the text of a schema.
 func readSchema(name string, text []byte) (any, *CompileError) {
@@ -196,7 +197,7 @@ type noLoader struct{}
 
 func (noLoader) Load(string) (any, error) { return nil, errRemote }
 
-func compile(name string, doc any, formats bool, meter *pattern.Meter) (checker, *CompileError) {
+func compile(name string, doc any, names *declaration, formats bool, meter *pattern.Meter) (checker, *CompileError) {
 	c := jsonschema.NewCompiler()
 	c.UseLoader(noLoader{})
 	e := &engine{known: patterns{}, meter: meter}
@@ -217,6 +218,8 @@ func compile(name string, doc any, formats bool, meter *pattern.Meter) (checker,
 	if fail := unboundedCheck(name, root); fail != nil {
 		return checker{}, fail
 	}
+	root = names.closing(root, e)
+	eachSchema(root, compareOnce)
 	e.done = true
 	var fits quick
 	if meter == nil { // what is counted is matched once

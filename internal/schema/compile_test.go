@@ -76,7 +76,8 @@ func TestFormatsAreAsserted(t *testing.T) {
 		"iana-tz": {"America/Argentina/Buenos_Aires", "Local"}, "timezone": {"UTC", "Berlin/Europe"}, "byte": {"aGk=", "a"}, "base64url": {"aGk", "+"},
 		"cidr": {"192.0.2.0/24", "192.0.2.0"}, "ip": {"::1", "fe80::1%eth0"}, "mac": {"00:00:5e:00:53:01", "00:00"}, "color": {"#1e90ff", "blue"},
 		"e164": {"+4915112345678", "0151"}, "decimal": {"12.50", "12,50"}, "json-string": {"{}", "{"}, "idn-email": {"ü@exämple.com", "ü"}, "idn-hostname": {"exämple.com", "a b"},
-		"guid": {"123E4567-e89b-42d3-a456-426614174000", "{}"},
+		"guid": {"123E4567-e89b-42d3-a456-426614174000", "{}"}, "uuid4": {"123E4567-e89b-42d3-A456-426614174000", "00000000-0000-0000-0000-000000000000"},
+		"cidrv4": {"192.0.2.0/24", "2001:db8::/32"}, "cidrv6": {"2001:db8::/32", "192.0.2.0/24"}, "base64": {"aGVsbG8=", "aGVs\nbG8="},
 	} {
 		s := mustCompile(t, `{"properties":{"v":{"type":"string","format":"`+format+`"}}}`, schema.Options{})
 		if _, _, violations := s.Check(map[string]any{"v": values[0]}); violations != nil {
@@ -86,7 +87,11 @@ func TestFormatsAreAsserted(t *testing.T) {
 			t.Errorf("%s: %q gives %+v", format, values[1], violations)
 		}
 	}
-	for format, values := range map[string][2]json.Number{"int32": {"2147483647", "2147483648"}, "int64": {"5", "5.5"}, "uint32": {"0", "-1"}} {
+	for format, values := range map[string][2]json.Number{
+		"int32": {"2147483647", "2147483648"}, "int64": {"5", "5.5"}, "uint32": {"0", "-1"}, "uint64": {"18446744073709551615", "18446744073709551616"},
+		" int64": {"9.223372036854775807e18", "9223372036854775808"}, "int64 ": {"-9223372036854775808", "-9223372036854775809"}, " uint64": {"184467440737095516150e-1", "0.1"},
+	} {
+		format = strings.TrimSpace(format)
 		s := mustCompile(t, `{"properties":{"v":{"type":"number","format":"`+format+`"}}}`, schema.Options{})
 		_, _, fine := s.Check(map[string]any{"v": values[0]})
 		_, _, wrong := s.Check(map[string]any{"v": values[1]})

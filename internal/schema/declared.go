@@ -4,6 +4,8 @@ import (
 	"maps"
 	"slices"
 	"strings"
+
+	"github.com/santhosh-tekuri/jsonschema/v6"
 )
 
 // declaration is what a schema says about the names of arguments: at its root, and
@@ -20,48 +22,70 @@ type declaration struct {
 // maxInPlace bounds the schemas that are looked into for names.
 const maxInPlace = 1000
 
-// closed returns doc as a schema that refuses arguments which it does not name: a
-// misspelt option, or a dry_run that the tool never heard of, would else be sent
-// as if it meant something, or overwrite what the sender of the request has fixed.
+// declared is what doc, a schema, says of the names of arguments, where others are to be
+// refused: a misspelt option, or a dry_run that the tool never heard of, would else be
+// sent as if it meant something, or overwrite what the sender of the request has fixed.
+// It is nil where there may be others.
 //
 // JSON Schema allows what is not named. Here a schema has to say so:
 // additionalProperties or unevaluatedProperties other than false, a name that
 // fits its patternProperties, propertyNames; or it names no argument at all. Values
 // within arguments are left as JSON Schema has them.
-func closed(doc any) any {
+func declared(doc any) *declaration {
 	root, isObject := doc.(map[string]any)
 	if !isObject {
-		return doc
+		return nil
 	}
-	d := declaration{names: map[string]bool{}, patterns: map[string]bool{}}
+	d := &declaration{names: map[string]bool{}, patterns: map[string]bool{}}
 	d.read(root, root, map[string]bool{})
 	if _, has := root["additionalProperties"]; has || d.open || !d.said {
-		return doc
+		return nil
 	}
-	out := maps.Clone(root)
-	if ref, has := root["$ref"]; has {
-		// Before draft 2019-09 what stands beside a $ref does not count.
-		out["allOf"] = append([]any{map[string]any{"$ref": ref}}, listOf(root["allOf"])...)
-		delete(out, "$ref")
-	}
-	out["properties"] = withAll(root["properties"], d.names)
-	if len(d.patterns) > 0 {
-		out["patternProperties"] = withAll(root["patternProperties"], d.patterns)
-	}
-	out["additionalProperties"] = false
-	return out
+	return d
 }
 
-// withAll is a map of schemas in which each name has one.
-func withAll(of any, names map[string]bool) map[string]any {
-	out := map[string]any{}
-	for name := range names {
-		out[name] = true
+// refuses reports whether there can be no argument of that name.
+func (d *declaration) refuses(name string) bool {
+	return d != nil && !d.names[name] && !anyMatches(d.patterns, name)
+}
+
+// argumentsURL is where the schema of arguments is that are closed.
+const argumentsURL = "sidecall:///arguments.json#"
+
+// closing is root without the names that d refuses. It is a schema beside root, which may
+// be that of values within the arguments too.
+func (d *declaration) closing(root *jsonschema.Schema, e *engine) *jsonschema.Schema {
+	if d == nil {
+		return root
 	}
-	if given, ok := of.(map[string]any); ok {
-		maps.Copy(out, given)
+	top, yes := *root, true
+	anything := func(at, name string) *jsonschema.Schema {
+		return &jsonschema.Schema{Bool: &yes, DraftVersion: root.DraftVersion, Location: argumentsURL + at + escapePointer(name)}
 	}
-	return out
+	top.Location = argumentsURL
+	if root.DraftVersion < 2019 && root.Ref != nil { // beside which nothing counts
+		top.Ref, top.AllOf = nil, []*jsonschema.Schema{root.Ref}
+	}
+	top.Properties = map[string]*jsonschema.Schema{}
+	for name := range d.names {
+		top.Properties[name] = anything("/properties/", name)
+	}
+	maps.Copy(top.Properties, root.Properties)
+	if len(d.patterns) > 0 {
+		top.PatternProperties = map[jsonschema.Regexp]*jsonschema.Schema{}
+	}
+	unsaid := maps.Clone(d.patterns)
+	for re, to := range root.PatternProperties {
+		delete(unsaid, re.String())
+		top.PatternProperties[re] = to
+	}
+	for source := range unsaid {
+		if re, err := e.compile(source); err == nil { // else it stands where its draft knows no patterns
+			top.PatternProperties[re] = anything("/patternProperties/", source)
+		}
+	}
+	top.AdditionalProperties = false
+	return &top
 }
 
 // read looks into a schema that applies to all arguments together.

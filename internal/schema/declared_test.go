@@ -83,3 +83,38 @@ func TestAMisspeltOptionIsNamed(t *testing.T) {
 		t.Errorf("%+v", violations)
 	}
 }
+
+// Only the arguments are closed, and not what a schema says of their values by a reference
+// to its root; nor does what an old draft ignores beside a reference begin to count.
+func TestClosingChangesNothingElse(t *testing.T) {
+	const tree = `{"type":"object","properties":{"name":{"type":"string"},"children":{"type":"array","items":{"$ref":"#"}}},"required":["name"]}`
+	const draft7 = `{"$schema":"http://json-schema.org/draft-07/schema#","$ref":"#/definitions/A","required":["ignored"],"properties":{"a":{"type":"string"}},
+		"definitions":{"A":{"type":"object","properties":{"a":{},"sub":{"$ref":"#"}},"patternProperties":{"^x-":{"type":"string"}}}}}`
+	for _, c := range []struct{ text, args, field string }{
+		{tree, `{"name":"a","children":[{"name":"b","note":1,"children":[{"name":"c","note":2}]}]}`, ""},
+		{tree, `{"name":"a","note":1}`, "note"},
+		{tree, `{"name":"a","children":[{"note":1}]}`, "children[0].name"},
+		{tree, `{"name":"a","children":[{"name":1,"note":1}]}`, "children[0].name"},
+		{draft7, `{"a":5}`, ""},
+		{draft7, `{"a":5,"sub":{"b":1},"x-y":""}`, ""},
+		{draft7, `{"a":5,"b":1}`, "b"},
+		{draft7, `{"x-y":1}`, "x-y"},
+	} {
+		s, draft, err := schema.CompileDraft("t", []byte(c.text), schema.Options{Closed: true})
+		if err != nil {
+			t.Fatal(err)
+		}
+		args, _ := s.ParseArgs(c.args)
+		_, _, violations := s.Check(args)
+		field := ""
+		if len(violations) > 0 {
+			field = violations[0].Field
+		}
+		if field != c.field || len(violations) > 1 {
+			t.Errorf("%s takes %s: %+v", c.text, c.args, violations)
+		}
+		if !draft.Never("note") || draft.Never("name") == (c.text == tree) || draft.Never("x-y") == (c.text == draft7) {
+			t.Errorf("%s: the draft says otherwise", c.text)
+		}
+	}
+}

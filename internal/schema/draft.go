@@ -14,23 +14,25 @@ import (
 // nobody keeps it.
 type Draft struct {
 	root any
-	// enforced is what is held against arguments: root, or what Options.Closed
-	// makes of it.
-	enforced any
+	// enforced are the names that Options.Closed allows; nil for all.
+	enforced *declaration
 }
 
 // ReadDraft reads the text of a schema. Of one that is not JSON it knows nothing.
 func ReadDraft(text []byte) Draft {
 	doc, fault := parseValue(text, false)
 	if fault != nil || len(text) > MaxSchemaBytes {
-		return Draft{true, true}
+		return Draft{root: true}
 	}
-	return Draft{doc, doc}
+	return Draft{root: doc}
 }
 
 // maxDraftVisits bounds how many schemas one question looks at: references may
 // multiply, and lead in circles.
 const maxDraftVisits = 10_000
+
+// namesPerVisit is how many names are as much to collect as a schema to look at.
+const namesPerVisit = 16
 
 // draftWalk is one question in the asking.
 type draftWalk struct {
@@ -49,7 +51,9 @@ func (d *draftWalk) enter(s any) (map[string]any, bool) {
 
 // Never reports whether arguments that are accepted certainly have no property of
 // that name.
-func (d Draft) Never(name string) bool { return d.walk().never(d.enforced, name) }
+func (d Draft) Never(name string) bool {
+	return d.enforced.refuses(name) || d.walk().never(d.root, name)
+}
 
 // Closed reports whether the schema itself says that arguments can have no
 // property but those that it mentions.
@@ -69,8 +73,12 @@ func (d Draft) Requires(name string) bool {
 	return slices.Contains(d.Required(), name)
 }
 
-// Required lists the properties that the schema says have to be there.
-func (d Draft) Required() []string { return d.walk().required(d.root) }
+// Required lists, sorted, the properties that the schema says have to be there.
+func (d Draft) Required() []string {
+	names := map[string]bool{}
+	d.walk().required(d.root, names)
+	return sortedNames(names)
+}
 
 // Names lists, sorted, the properties that the schema mentions by name.
 func (d Draft) Names() []string {
@@ -125,21 +133,25 @@ func (d *draftWalk) mentions(s any, name string) bool {
 	return slices.ContainsFunc(d.beside(obj), func(sub any) bool { return d.mentions(sub, name) })
 }
 
-func (d *draftWalk) required(s any) []string {
+func (d *draftWalk) required(s any, into map[string]bool) {
 	obj, ok := d.enter(s)
 	if !ok {
-		return nil
+		return
 	}
 	list, _ := obj["required"].([]any)
-	names := stringsOf(list)
+	d.left -= len(list) / namesPerVisit
+	for _, name := range list {
+		if name, is := name.(string); is {
+			into[name] = true
+		}
+	}
 	all, _ := obj["allOf"].([]any)
 	for _, sub := range all {
-		names = append(names, d.required(sub)...)
+		d.required(sub, into)
 	}
 	if target, found := d.target(obj); found {
-		names = append(names, d.required(target)...)
+		d.required(target, into)
 	}
-	return names
 }
 
 func (d *draftWalk) names(s any, into map[string]bool) {
@@ -148,6 +160,7 @@ func (d *draftWalk) names(s any, into map[string]bool) {
 		return
 	}
 	properties, _ := obj["properties"].(map[string]any)
+	d.left -= len(properties) / namesPerVisit
 	for name := range properties {
 		into[name] = true
 	}
@@ -188,6 +201,10 @@ func (d *draftWalk) target(obj map[string]any) (any, bool) {
 
 func matchesPattern(obj map[string]any, name string) bool {
 	patterns, _ := obj["patternProperties"].(map[string]any)
+	return anyMatches(patterns, name)
+}
+
+func anyMatches[V any](patterns map[string]V, name string) bool {
 	for source := range patterns {
 		if p, err := pattern.ECMA(source); err != nil || p.MatchString(name) {
 			return true

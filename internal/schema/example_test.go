@@ -6,6 +6,7 @@ import (
 
 	"github.com/sidecall/sidecall/internal/schema"
 	"github.com/sidecall/sidecall/internal/schema/repair"
+	"github.com/sidecall/sidecall/test/testkit/repairs"
 )
 
 // TestEveryExampleInAHintIsValid holds the package to its grammar: X of e.g. X
@@ -19,7 +20,7 @@ func TestEveryExampleInAHintIsValid(t *testing.T) {
 			t.Errorf("%s: no example", tool.Name)
 			continue
 		}
-		for _, m := range repair.Mutations(valid) {
+		for _, m := range repairs.Mutations(valid) {
 			_, _, violations := s.Check(m.Args)
 			for _, v := range violations {
 				if !strings.Contains(v.Hint, "e.g. ") {

@@ -52,7 +52,7 @@ func (x *explainer) renames(findings []finding) []finding {
 	var out, values []finding
 	taken := map[string]bool{} // places that an unknown property is to move to
 	for _, f := range findings {
-		if f.unknown() {
+		if f.unknown() && x.spend(1) {
 			if f.rename = x.renameOf(f, taken); f.rename != "" {
 				values = append(values, x.misfits(f.at, f.at.parent().child(f.rename))...)
 			}
@@ -61,7 +61,7 @@ func (x *explainer) renames(findings []finding) []finding {
 	}
 	out = slices.DeleteFunc(out, func(f finding) bool { return f.missing() && taken[f.at.field(x.args)] })
 	for i, f := range out {
-		if f.missing() {
+		if f.missing() && x.spend(1) {
 			out[i].misnamed = x.misnamedAs(f)
 		}
 	}
@@ -73,7 +73,7 @@ func (x *explainer) renames(findings []finding) []finding {
 func (x *explainer) renameOf(f finding, taken map[string]bool) string {
 	obj, _ := x.value(f.at.parent())
 	allowed := x.allowed(f)
-	for _, name := range Nearest(f.name, allowed[:min(len(allowed), maxRenamed)], 3) {
+	for _, name := range x.nearest(f.name, allowed[:min(len(allowed), maxRenamed)], 3) {
 		target := f.at.parent().child(name).field(x.args)
 		if _, present := (location{name}).at(obj); !present && !taken[target] {
 			taken[target] = true
@@ -110,11 +110,11 @@ func (x *explainer) misnamedAs(f finding) location {
 	known := x.known(f.at.parent())
 	var strangers []string
 	for _, name := range sortedNames(obj) {
-		if !slices.Contains(known, name) {
+		if _, is := slices.BinarySearch(known, name); !is {
 			strangers = append(strangers, name)
 		}
 	}
-	for _, name := range Nearest(f.name, strangers, 3) {
+	for _, name := range x.nearest(f.name, strangers, 3) {
 		if x.fits(x.schemasAt(f.at), obj[name]) {
 			return f.at.parent().child(name)
 		}

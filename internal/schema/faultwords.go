@@ -15,6 +15,7 @@ import (
 // violation words the fault for the model.
 func (f *fault) violation(toolName, raw string) tool.Error {
 	v := tool.Error{Code: tool.CodeInvalidArgs, Field: f.field}
+	number, isNumber := errors.AsType[*numberFault](f.err)
 	again := ", then call " + orTheTool(toolName) + " again."
 	if f.offset < 0 {
 		v.Constraint = `type: "object"`
@@ -33,9 +34,9 @@ func (f *fault) violation(toolName, raw string) tool.Error {
 	case errors.Is(f.err, errTooDeep), errors.Is(f.err, errTooMany):
 		v.Constraint = "the arguments may have " + f.err.Error()
 		v.Hint = "Send less at once" + again
-	case errors.Is(f.err, errNumberRange):
-		v.Constraint = "a number is out of range: expected " + f.err.Error() + " at " + where
-		v.Hint = "Send a smaller number" + again
+	case isNumber:
+		v.Constraint = "a number is " + number.what + " at " + where
+		v.Hint = number.advice + again
 	case f.notUTF8(raw):
 		v.Constraint = fmt.Sprintf("the arguments must be valid UTF-8: byte 0x%02x at %s is not", raw[f.offset], where)
 		v.Hint = `Write the characters there in UTF-8, or as escapes such as \u00e9` + again

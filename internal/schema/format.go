@@ -5,9 +5,9 @@ import (
 	"encoding/json"
 	"errors"
 	"math"
+	"math/big"
 	"net/netip"
 	"regexp"
-	"strconv"
 	"strings"
 	"time"
 	_ "time/tzdata" // iana-tz must mean the same on a machine without a zone database
@@ -25,6 +25,8 @@ type format struct {
 	// example is valid.
 	example string
 }
+
+const zoneShape = "a name of the IANA time zone database"
 
 // formatOf lists the formats of the drafts, those of OpenAPI and those that
 // pydantic and zod write. A format that is not here is an annotation, as JSON
@@ -44,8 +46,8 @@ var formatOf = map[string]format{
 	"ip":                    {isIP, "IPv4 or IPv6 address", "192.0.2.1"},
 	"ipvanyaddress":         {isIP, "IPv4 or IPv6 address", "192.0.2.1"},
 	"cidr":                  {isCIDR, "address/bits", "192.0.2.0/24"},
-	"cidrv4":                {isCIDR, "address/bits", "192.0.2.0/24"},
-	"cidrv6":                {isCIDR, "address/bits", "2001:db8::/32"},
+	"cidrv4":                {isCIDRv4, "address/bits", "192.0.2.0/24"},
+	"cidrv6":                {isCIDRv6, "address/bits", "2001:db8::/32"},
 	"mac":                   {macAddress.MatchString, "six hex pairs", "00:00:5e:00:53:01"},
 	"uri":                   {nil, "scheme://host/path", "https://example.com/path"},
 	"url":                   {isURL, "scheme://host/path", "https://example.com/path"},
@@ -55,14 +57,14 @@ var formatOf = map[string]format{
 	"uri-template":          {nil, "", "https://example.com/items/{id}"},
 	"uuid":                  {nil, "8-4-4-4-12 hex digits", "123e4567-e89b-42d3-a456-426614174000"},
 	"guid":                  {uuid.MatchString, "8-4-4-4-12 hex digits", "123e4567-e89b-42d3-a456-426614174000"},
-	"uuid4":                 {uuid.MatchString, "8-4-4-4-12 hex digits", "123e4567-e89b-42d3-a456-426614174000"},
+	"uuid4":                 {uuid4.MatchString, "8-4-4-4-12 hex digits, version 4", "123e4567-e89b-42d3-a456-426614174000"},
 	"regex":                 {nil, "a regular expression", "^[a-z]+$"},
 	"json-pointer":          {nil, "", "/items/0"},
 	"relative-json-pointer": {nil, "", "1/name"},
 	"semver":                {nil, "MAJOR.MINOR.PATCH", "1.2.3"},
-	"iana-tz":               {isTimeZone, "a name of the IANA time zone database", "Europe/Berlin"},
-	"timezone":              {isTimeZone, "a name of the IANA time zone database", "Europe/Berlin"},
-	"time-zone":             {isTimeZone, "a name of the IANA time zone database", "Europe/Berlin"},
+	"iana-tz":               {isTimeZone, zoneShape, "Europe/Berlin"},
+	"timezone":              {isTimeZone, zoneShape, "Europe/Berlin"},
+	"time-zone":             {isTimeZone, zoneShape, "Europe/Berlin"},
 	"byte":                  {isBase64, "base64", "aGVsbG8="},
 	"base64":                {isBase64, "base64", "aGVsbG8="},
 	"base64url":             {isBase64URL, "base64url", "aGVsbG8"},
@@ -78,6 +80,7 @@ var formatOf = map[string]format{
 var (
 	macAddress = regexp.MustCompile(`^(?:[0-9A-Fa-f]{2}[:-]){5}[0-9A-Fa-f]{2}$`)
 	uuid       = regexp.MustCompile(`^[0-9A-Fa-f]{8}(?:-[0-9A-Fa-f]{4}){3}-[0-9A-Fa-f]{12}$`)
+	uuid4      = regexp.MustCompile(`^[0-9A-Fa-f]{8}-[0-9A-Fa-f]{4}-4[0-9A-Fa-f]{3}-[89ABab][0-9A-Fa-f]{3}-[0-9A-Fa-f]{12}$`)
 	color      = regexp.MustCompile(`^#(?:[0-9A-Fa-f]{3}|[0-9A-Fa-f]{6})$`)
 	phone      = regexp.MustCompile(`^\+[1-9][0-9]{6,14}$`)
 	zoneName   = regexp.MustCompile(`^[A-Za-z][A-Za-z0-9_+-]*(?:/[A-Za-z0-9_+-]+)*$`)
@@ -110,13 +113,14 @@ func buildFormats() []*jsonschema.Format {
 }
 
 // integerFormat is one of OpenAPI's formats of numbers.
-func integerFormat(name string, low, high float64) *jsonschema.Format {
+func integerFormat(name string, low int64, high uint64) *jsonschema.Format {
 	return &jsonschema.Format{Name: name, Validate: func(v any) error {
 		n, ok := v.(json.Number)
 		if !ok {
 			return nil
 		}
-		if f, err := strconv.ParseFloat(n.String(), 64); err != nil || f < low || f > high || math.Trunc(f) != f {
+		r := rational(n)
+		if r == nil || !r.IsInt() || r.Num().Cmp(big.NewInt(low)) < 0 || r.Num().Cmp(new(big.Int).SetUint64(high)) > 0 {
 			return errFormat
 		}
 		return nil
@@ -132,6 +136,13 @@ func isCIDR(s string) bool {
 	_, err := netip.ParsePrefix(s)
 	return err == nil
 }
+
+func isCIDRv4(s string) bool {
+	prefix, err := netip.ParsePrefix(s)
+	return err == nil && prefix.Addr().Is4()
+}
+
+func isCIDRv6(s string) bool { return isCIDR(s) && !isCIDRv4(s) }
 
 func isURL(s string) bool {
 	scheme, rest, ok := strings.Cut(s, "://")
@@ -161,13 +172,13 @@ func isTimeZone(s string) bool {
 }
 
 func isBase64(s string) bool {
-	_, err := base64.StdEncoding.DecodeString(s)
-	return err == nil
+	_, err := base64.StdEncoding.Strict().DecodeString(s)
+	return err == nil && !strings.ContainsAny(s, "\r\n") // which the decoder passes over
 }
 
 func isBase64URL(s string) bool {
-	_, err := base64.RawURLEncoding.DecodeString(strings.TrimRight(s, "="))
-	return err == nil
+	_, err := base64.RawURLEncoding.Strict().DecodeString(strings.TrimRight(s, "="))
+	return err == nil && !strings.ContainsAny(s, "\r\n")
 }
 
 func isJSON(s string) bool { return json.Valid([]byte(s)) }

@@ -108,9 +108,17 @@ func TestAnExplanationEndsWithItsCaller(t *testing.T) {
 	ctx, cancel := context.WithCancelCause(t.Context())
 	gone := errors.New("the caller has left")
 	cancel(gone)
-	s := mustCompile(t, `{"type":"object","required":[`+repeated(1000, `"p#"`)+`],"properties":{`+strings.ReplaceAll(repeated(1000, `"p#":{"$ref":"ROOT"}`), "ROOT", "#")+`}}`, schema.Options{})
-	_, _, violations, err := s.CheckWithin(ctx, map[string]any{}, 2)
-	if !errors.Is(err, gone) || violations != nil {
-		t.Errorf("%v, %+v", err, violations)
+	unknown, names := map[string]any{}, `{"`+strings.Join(farNames(1000, 1), `":{},"`)+`":{}}`
+	for _, name := range farNames(100, 2) {
+		unknown[name] = ""
+	}
+	for text, args := range map[string]map[string]any{
+		`{"type":"object","required":[` + repeated(1000, `"p#"`) + `],"properties":{` + strings.ReplaceAll(repeated(1000, `"p#":{"$ref":"ROOT"}`), "ROOT", "#") + `}}`: {},
+		`{"type":"object","additionalProperties":false,"properties":` + names + `}`:                                                                                    unknown,
+	} {
+		_, _, violations, err := mustCompile(t, text, schema.Options{}).CheckWithin(ctx, args, 7000)
+		if !errors.Is(err, gone) || violations != nil {
+			t.Errorf("%.90s: %v, %d violations", text, err, len(violations))
+		}
 	}
 }

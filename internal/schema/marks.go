@@ -1,6 +1,10 @@
 package schema
 
-import "github.com/santhosh-tekuri/jsonschema/v6"
+import (
+	"strings"
+
+	"github.com/santhosh-tekuri/jsonschema/v6"
+)
 
 // newSensitiveness finds what the author of a schema marked, beside what the
 // operator lists.
@@ -19,7 +23,9 @@ func newSensitiveness(root *jsonschema.Schema, listed []string, ix *index) *sens
 	}
 	s := &sensitiveness{all: found[""] || secret[root]}
 	delete(found, "")
-	s.names = sortedNames(found)
+	for _, name := range sortedNames(found) {
+		s.names = append(s.names, secretName{newSpelling(name), strings.ToLower(name)})
+	}
 	return s
 }
 

@@ -20,7 +20,7 @@ func (x *explainer) unknownProperty(f finding) tool.Error {
 	names := x.allowed(f)
 	shownNames := names
 	if len(names) > maxAllowedNames {
-		shownNames = append(Nearest(f.name, names, 20), names[:maxAllowedNames-20]...)
+		shownNames = append(x.nearest(f.name, names, 20), names[:maxAllowedNames-20]...)
 	}
 	v := tool.Error{
 		Code:       tool.CodeInvalidArgs,
@@ -93,7 +93,7 @@ func (x *explainer) badName(f finding) tool.Error {
 	list := nodes{looks: x.looks}.expand(nil, f.schema, apparent{value: f.name, present: true})
 	obj, _ := x.value(f.at.parent())
 	m := &maker{looks: x.looks, ix: x.ix, budget: makerBudget}
-	candidates := append(derived(f.name, list, m), anys(Nearest(f.name, stringsOf(m.given(list)), 1))...)
+	candidates := append(derived(f.name, list, m), anys(x.nearest(f.name, stringsOf(m.given(list)), 1))...)
 	candidates = append(candidates, m.strings(list)...)
 	for _, c := range candidates {
 		name, ok := c.(string)

@@ -11,6 +11,11 @@ import (
 // Nearest returns the names of have that are spelt, or abbreviated, most like
 // want, best first, at most limit. Names that are not alike are not returned.
 func Nearest(want string, have []string, limit int) []string {
+	return (*looks)(nil).nearest(want, have, limit)
+}
+
+// nearest is Nearest among as many as there are looks for.
+func (l *looks) nearest(want string, have []string, limit int) []string {
 	type candidate struct {
 		name     string
 		distance int
@@ -18,7 +23,11 @@ func Nearest(want string, have []string, limit int) []string {
 	var found []candidate
 	spelt := newSpelling(want)
 	for _, name := range have {
-		if d := distance(spelt, newSpelling(name)); d < tooFar {
+		one := newSpelling(name)
+		if !l.compare(spelt, one) {
+			return nil
+		}
+		if d := distance(spelt, one); d < tooFar {
 			found = append(found, candidate{name, d})
 		}
 	}
@@ -125,9 +134,20 @@ func distance(a, b spelling) int {
 }
 
 // sameOrTypo is a stricter likeness: the same words, or a slip of the keys.
-func sameOrTypo(a, b string) bool {
-	x, y := newSpelling(a), newSpelling(b)
-	return a == b || len(x.plain) > 0 && (string(x.plain) == string(y.plain) || typos(x.plain, y.plain) < tooFar)
+func sameOrTypo(a, b spelling) bool {
+	return a.exact == b.exact || len(a.plain) > 0 && (slices.Equal(a.plain, b.plain) || typos(a.plain, b.plain) < tooFar)
+}
+
+// maxTypos is the most that typos forgives.
+const maxTypos = 3
+
+// cells is what typos costs: so many cells has the table of a distance, which is not made
+// for names whose lengths differ too much.
+func cells(a, b []rune) int {
+	if abs(len(a)-len(b)) > maxTypos {
+		return 1
+	}
+	return 1 + len(a)*len(b)
 }
 
 // typos is the number of keys to blame: insertions, deletions, replacements,
@@ -135,7 +155,7 @@ func sameOrTypo(a, b string) bool {
 // length suffers by accident.
 func typos(a, b []rune) int {
 	longest := max(len(a), len(b))
-	limit := 3
+	limit := maxTypos
 	switch {
 	case longest <= 4:
 		limit = 1

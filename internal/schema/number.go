@@ -2,7 +2,6 @@ package schema
 
 import (
 	"encoding/json"
-	"errors"
 	"math"
 	"math/big"
 	"strconv"
@@ -13,9 +12,17 @@ import (
 // rest is for integers that are kept exact.
 const maxNumberLen = 400
 
-// errNumberRange refuses what no double can hold: RFC 8785 could not write it,
+// numberFault is why no double can hold a number: RFC 8785 could not write it,
 // and exact arithmetic on 1e999999 would cost megabytes.
-var errNumberRange = errors.New("a number between -1.8e308 and 1.8e308 of at most 400 characters")
+type numberFault struct{ what, advice string }
+
+func (f *numberFault) Error() string { return f.what }
+
+var (
+	errLarge = &numberFault{"out of range: expected one between -1.8e308 and 1.8e308", "Send a number that is closer to zero"}
+	errSmall = &numberFault{"too close to zero: expected 0, or one with an exponent of at least -400", "Send 0"}
+	errLong  = &numberFault{"too long: expected one of at most 400 characters", "Send fewer digits"}
+)
 
 // checkNumber refuses numbers that are out of bounds. text is a JSON number.
 func checkNumber(text string) error {
@@ -23,15 +30,18 @@ func checkNumber(text string) error {
 		return nil
 	}
 	if len(text) > maxNumberLen {
-		return errNumberRange
+		return errLong
 	}
 	if i := strings.IndexAny(text, "eE"); i >= 0 {
-		if exp, err := strconv.Atoi(text[i+1:]); err != nil || exp > 400 || exp < -400 {
-			return errNumberRange
+		switch exp, err := strconv.Atoi(text[i+1:]); {
+		case exp < -400:
+			return errSmall
+		case err != nil, exp > 400:
+			return errLarge
 		}
 	}
 	if _, err := strconv.ParseFloat(text, 64); err != nil {
-		return errNumberRange
+		return errLarge
 	}
 	return nil
 }

@@ -64,7 +64,7 @@ func (o *Output) compile() (checker, error) {
 	if fail != nil {
 		return checker{}, &OutputError{*fail}
 	}
-	c, fail := compile(o.name, doc, false, o.meter)
+	c, fail := compile(o.name, doc, nil, false, o.meter)
 	if fail != nil {
 		return checker{}, &OutputError{*fail}
 	}

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/sidecall/sidecall/internal/schema/repair"
+	"github.com/sidecall/sidecall/test/testkit/repairs"
 )
 
 // mostTime is what one call and its repairs may take, on a busy machine.
@@ -17,7 +18,7 @@ const mostTime = 20 * time.Second
 // program that reads nothing but the violations has to arrive at a call that is
 // accepted.
 func FuzzRepair(f *testing.F) {
-	var tools []repair.Tool
+	var tools []repairs.Tool
 	text, err := os.ReadFile("testdata/schemas.json")
 	if err == nil {
 		err = json.Unmarshal(text, &tools)
@@ -35,7 +36,7 @@ func FuzzRepair(f *testing.F) {
 		if len(tl.Calls) == 0 {
 			return
 		}
-		call, err := repair.Local(tl)
+		call, err := repairs.Local(tl)
 		if err != nil {
 			t.Fatal(err)
 		}

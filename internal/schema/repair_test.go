@@ -5,18 +5,18 @@ import (
 	"os"
 	"testing"
 
-	"github.com/sidecall/sidecall/internal/schema/repair"
+	"github.com/sidecall/sidecall/test/testkit/repairs"
 )
 
 // corpus is the tools of testdata, written in the style of those that MCP
 // servers offer.
-func corpus(t *testing.T) []repair.Tool {
+func corpus(t *testing.T) []repairs.Tool {
 	t.Helper()
 	text, err := os.ReadFile("testdata/schemas.json")
 	if err != nil {
 		t.Fatal(err)
 	}
-	var tools []repair.Tool
+	var tools []repairs.Tool
 	if err := json.Unmarshal(text, &tools); err != nil {
 		t.Fatal(err)
 	}
@@ -28,7 +28,7 @@ func TestProgramRepairsCallsFromTheFiveFieldsAlone(t *testing.T) {
 	if len(tools) < 40 {
 		t.Fatalf("the corpus has %d tools, want at least 40", len(tools))
 	}
-	report, err := repair.Run(tools, repair.Local)
+	report, err := repairs.Run(tools, repairs.Local)
 	if err != nil {
 		t.Fatal(err)
 	}

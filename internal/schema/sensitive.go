@@ -11,27 +11,58 @@ import (
 // still a secret. A name that is nearly one of them counts too, because a
 // misspelt password is one.
 type sensitiveness struct {
-	names []string
+	names []secretName
 	// all: the arguments as a whole are marked.
 	all bool
+
+	// left is what it may still cost to compare names, for one look at arguments. When it
+	// is spent everything counts as secret.
+	left int
+	// known is what was found out of the names so far.
+	known map[string]bool
+}
+
+// secretName is the name of a secret, prepared for comparison.
+type secretName struct {
+	spelling
+
+	lower string
+}
+
+// maxLikeness is how many cells of tables of distances are filled for one look at
+// arguments, in some 50 ms.
+const maxLikeness = 1 << 24
+
+// forOne is what s knows, for one look at arguments.
+func (s *sensitiveness) forOne() *sensitiveness {
+	if !s.any() {
+		return s
+	}
+	return &sensitiveness{names: s.names, all: s.all, left: maxLikeness, known: map[string]bool{}}
+}
+
+// spend reports whether so much may still be compared.
+func (s *sensitiveness) spend(cost int) bool {
+	s.left -= cost
+	return s.left >= 0
 }
 
 func (s *sensitiveness) any() bool { return s != nil && (s.all || len(s.names) > 0) }
 
 // has reports whether name is, or nearly is, the name of a secret.
 func (s *sensitiveness) has(name string) bool {
-	if s == nil {
-		return false
+	if !s.any() || s.all {
+		return s.any()
 	}
-	if s.all {
-		return true
+	secret, known := s.known[name]
+	if !known {
+		spelt := newSpelling(name)
+		secret = slices.ContainsFunc(s.names, func(of secretName) bool {
+			return !s.spend(cells(spelt.plain, of.plain)) || sameOrTypo(spelt, of.spelling)
+		})
+		s.known[name] = secret
 	}
-	for _, secret := range s.names {
-		if sameOrTypo(name, secret) {
-			return true
-		}
-	}
-	return false
+	return secret
 }
 
 // covers reports whether any name on the way to l is a secret's.
@@ -49,12 +80,9 @@ func (s *sensitiveness) inside(text string) bool {
 		return false
 	}
 	lower := strings.ToLower(text)
-	for _, name := range s.names {
-		if strings.Contains(lower, strings.ToLower(name)) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(s.names, func(of secretName) bool {
+		return !s.spend(1+len(text)/8) || strings.Contains(lower, of.lower)
+	})
 }
 
 // within reports whether v holds a secret at any depth.

@@ -29,7 +29,7 @@ func TestSoundAcceptsWhatToolsUsuallySend(t *testing.T) {
 			unsure++
 			continue
 		}
-		if _, fail := compile(tool.Name, doc, true, nil); fail != nil {
+		if _, fail := compile(tool.Name, doc, nil, true, nil); fail != nil {
 			t.Errorf("%s was called sound: %v", tool.Name, fail)
 		}
 	}

@@ -110,6 +110,8 @@ func (x *explainer) edits(findings []finding) []edit {
 	var values, names []edit
 	for _, f := range findings {
 		switch {
+		case !x.spend(1):
+			return nil
 		case f.unknown():
 			e, ok := x.rename(f, findings)
 			if !ok {

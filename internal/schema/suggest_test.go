@@ -10,8 +10,8 @@ import (
 	"time"
 
 	"github.com/sidecall/sidecall/internal/schema"
-	"github.com/sidecall/sidecall/internal/schema/repair"
 	"github.com/sidecall/sidecall/internal/tool"
+	"github.com/sidecall/sidecall/test/testkit/repairs"
 )
 
 const ticket = `{"type":"object","properties":{
@@ -168,14 +168,14 @@ func TestSuggestIsBounded(t *testing.T) {
 // Whatever is broken in the calls of the corpus: what is suggested fits, and says
 // nothing that was not sent.
 func TestSuggestionsFitAndAddNothing(t *testing.T) {
-	made := map[string]repair.Tally{}
+	made := map[string]repairs.Tally{}
 	for _, tl := range corpus(t) {
 		s, err := schema.Compile(tl.Name, tl.InputSchema, schema.Options{Closed: true})
 		if err != nil {
 			t.Fatal(err)
 		}
 		for _, valid := range tl.Calls {
-			for _, m := range repair.Mutations(valid) {
+			for _, m := range repairs.Mutations(valid) {
 				text, _ := json.Marshal(m.Args)
 				args, violation := s.ParseArgs(string(text))
 				if violation != nil {

@@ -17,13 +17,13 @@ func (x *explainer) rename(f finding, findings []finding) (edit, bool) {
 			free = append(free, name)
 		}
 	}
-	if name, ok := slipOf(f.name, free); ok {
+	if name, ok := x.slipOf(f.name, free); ok {
 		return edit{at: f.at, name: name}, true
 	}
 	missing := func(name string) bool {
 		return slices.ContainsFunc(findings, func(m finding) bool { return m.missing() && m.at.equal(f.at.parent().child(name)) })
 	}
-	if near := Nearest(f.name, free, 2); len(near) == 1 && missing(near[0]) && shortFor(f.name, near[0]) {
+	if near := x.nearest(f.name, free, 2); len(near) == 1 && missing(near[0]) && shortFor(f.name, near[0]) {
 		return edit{at: f.at, name: near[0]}, true
 	}
 	return edit{at: f.at, drop: true}, v == nil
@@ -39,8 +39,11 @@ func (x *explainer) strangerFor(f finding) location {
 		return nil
 	}
 	known := x.known(f.at.parent())
-	strangers := slices.DeleteFunc(sortedNames(obj), func(name string) bool { return slices.Contains(known, name) })
-	name, ok := slipOf(f.name, strangers)
+	strangers := slices.DeleteFunc(sortedNames(obj), func(name string) bool {
+		_, is := slices.BinarySearch(known, name)
+		return is
+	})
+	name, ok := x.slipOf(f.name, strangers)
 	if !ok {
 		return nil
 	}
@@ -50,11 +53,15 @@ func (x *explainer) strangerFor(f finding) location {
 // slipOf is the one text of list that is text but for slips of the keys; false
 // when there are several, or none. It is stricter than Nearest, which only asks:
 // exclude is near include, and its opposite.
-func slipOf(text string, list []string) (string, bool) {
+func (l *looks) slipOf(text string, list []string) (string, bool) {
 	spelt := newSpelling(text)
 	var found []string
 	for _, one := range list {
-		if slips(spelt, newSpelling(one)) {
+		have := newSpelling(one)
+		if !l.compare(spelt, have) {
+			return "", false
+		}
+		if slips(spelt, have) {
 			found = append(found, one)
 		}
 	}

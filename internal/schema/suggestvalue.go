@@ -53,7 +53,7 @@ func (x *explainer) readings(f finding, got any) [][]any {
 	case *kind.Type:
 		return typeReadings(got, x.wantedBy(f, k))
 	case *kind.Enum, *kind.Const:
-		return choiceReadings(got, f.fixedValues())
+		return x.choiceReadings(got, f.fixedValues())
 	case *kind.Format:
 		if s, ok := got.(string); ok {
 			return [][]any{{strings.TrimSpace(s)}, daysOf(k.Want, strings.TrimSpace(s))}
@@ -100,7 +100,10 @@ func spellings(v any, want []string) []any {
 
 // choiceReadings are those of the allowed values that a value spells: exactly,
 // then in another case, with other separators, with a slip of the keys.
-func choiceReadings(got any, values []any) [][]any {
+func (l *looks) choiceReadings(got any, values []any) [][]any {
+	if !l.spend(int64(len(values))) {
+		return nil
+	}
 	var exact []any
 	for _, fixed := range values {
 		if to, ok := lossless(got, typeName(fixed)); ok && compact(to) == compact(fixed) {
@@ -118,12 +121,15 @@ func choiceReadings(got any, values []any) [][]any {
 	var folded, separated, slipped []any
 	spelt := newSpelling(text)
 	for _, fixed := range stringsOf(values) {
+		have := newSpelling(fixed)
 		switch {
+		case !l.compare(spelt, have):
+			return nil
 		case strings.EqualFold(text, fixed):
 			folded = append(folded, fixed)
 		case plainWord(text) == plainWord(fixed) && startsWithLetter(text) && startsWithLetter(fixed):
 			separated = append(separated, fixed)
-		case slips(spelt, newSpelling(fixed)) && startsWithLetter(text) && sameSigns(text, fixed):
+		case slips(spelt, have) && startsWithLetter(text) && sameSigns(text, fixed):
 			slipped = append(slipped, fixed)
 		}
 	}

@@ -72,7 +72,7 @@ func (x *explainer) enumText(f finding, values []any) string {
 	if len(values) > maxShortEnum {
 		var near []any
 		if got, ok := x.stringAt(f.at); ok {
-			near = anys(Nearest(got, stringsOf(values), 10))
+			near = anys(x.nearest(got, stringsOf(values), 10))
 		}
 		values = append(near, values[:maxShortEnum-len(near)]...)
 	}
@@ -89,7 +89,7 @@ func (x *explainer) stringAt(l location) (string, bool) {
 func (x *explainer) enumHint(f finding, values []any) string {
 	what := "Set " + x.subject(f) + " to one of the " + strconv.Itoa(len(values)) + " allowed values"
 	if got, ok := x.stringAt(f.at); ok && len(got) <= 200 {
-		near := Nearest(strings.TrimSpace(got), stringsOf(values), 3)
+		near := x.nearest(strings.TrimSpace(got), stringsOf(values), 3)
 		if meant, ok := x.bestOf(f, x.schemasFor(f), anys(near)); ok {
 			return didYouMean(meant.(string)) + " " + what + x.again()
 		}

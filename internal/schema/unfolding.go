@@ -52,6 +52,23 @@ func multiplies(root *jsonschema.Schema, all map[*jsonschema.Schema]int) bool {
 	return unfolding{}.size(root, targets) > maxPlaces
 }
 
+// eachSchema visits root and all that it applies, once each.
+func eachSchema(root *jsonschema.Schema, visit func(*jsonschema.Schema)) {
+	seen := map[*jsonschema.Schema]bool{}
+	var walk func(s *jsonschema.Schema)
+	walk = func(s *jsonschema.Schema) {
+		if seen[s] {
+			return
+		}
+		seen[s] = true
+		visit(s)
+		for _, to := range targets(s) {
+			walk(to)
+		}
+	}
+	walk(root)
+}
+
 // targets lists all that s applies, wherever.
 func targets(s *jsonschema.Schema) []*jsonschema.Schema {
 	list := edges(s)
@@ -66,21 +83,11 @@ func targets(s *jsonschema.Schema) []*jsonschema.Schema {
 // checked in bounded time; nil when there is none such in it.
 func unboundedCheck(name string, root *jsonschema.Schema) *CompileError {
 	u, worst := unfolding{}, (*jsonschema.Schema)(nil)
-	seen := map[*jsonschema.Schema]bool{}
-	var walk func(s *jsonschema.Schema)
-	walk = func(s *jsonschema.Schema) {
-		if seen[s] {
-			return
-		}
-		seen[s] = true
+	eachSchema(root, func(s *jsonschema.Schema) {
 		if u.size(s, inPlaceSchemas) > maxPlaces && (worst == nil || s.Location < worst.Location) {
 			worst = s
 		}
-		for _, to := range targets(s) {
-			walk(to)
-		}
-	}
-	walk(root)
+	})
 	if worst == nil {
 		return nil
 	}

@@ -38,7 +38,7 @@ func (c *collector) nearestBranch(e *jsonschema.ValidationError, union finding, 
 	}
 	best := slices.MinFunc(typed, compareBranches)
 	if tag, ok := sharedTag(typed); ok {
-		best = nearestTag(typed, tag, best)
+		best = c.nearestTag(typed, tag, best)
 		best.findings = replaceFinding(best.findings, tag)
 	}
 	best.findings = missingTag(best, typed, union.at)
@@ -206,7 +206,7 @@ func sharedTag(branches []branch) (finding, bool) {
 }
 
 // nearestTag prefers the branch whose tag is spelt most like the one received.
-func nearestTag(branches []branch, tag finding, fallback branch) branch {
+func (l *looks) nearestTag(branches []branch, tag finding, fallback branch) branch {
 	got, _ := fallback.tagMiss[0].kind.(*kind.Const)
 	if got == nil {
 		return fallback
@@ -215,7 +215,7 @@ func nearestTag(branches []branch, tag finding, fallback branch) branch {
 	if !ok {
 		return fallback
 	}
-	near := Nearest(received, stringsOf(tag.values), 1)
+	near := l.nearest(received, stringsOf(tag.values), 1)
 	if len(near) == 0 {
 		return fallback
 	}

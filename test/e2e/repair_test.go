@@ -9,10 +9,10 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/sidecall/sidecall/internal/schema/repair"
 	"github.com/sidecall/sidecall/internal/tool"
 	sidecallv1 "github.com/sidecall/sidecall/proto/sidecall/v1"
 	"github.com/sidecall/sidecall/test/testkit/harness"
+	"github.com/sidecall/sidecall/test/testkit/repairs"
 )
 
 // examples are valid calls of the tools of the real servers, as a model might
@@ -86,12 +86,12 @@ var examples = map[string][]string{
 func TestRepairOfCallsToRealServers(t *testing.T) {
 	t.Parallel()
 	w := startWorld(t)
-	var tools []repair.Tool
+	var tools []repairs.Tool
 	for _, listed := range w.list().GetTools() {
 		if strings.HasPrefix(listed.GetName(), "remote_") || listed.GetBackend() == "sidecall" {
 			continue // the same server twice, and no server at all
 		}
-		tools = append(tools, repair.Tool{
+		tools = append(tools, repairs.Tool{
 			Name: listed.GetName(), InputSchema: json.RawMessage(listed.GetInputSchemaJson()),
 			Calls: validExamples(t, w.Sidecar, listed.GetName()),
 		})
@@ -99,7 +99,7 @@ func TestRepairOfCallsToRealServers(t *testing.T) {
 	if len(tools) < 40 {
 		t.Fatalf("the servers have %d tools, want at least 40", len(tools))
 	}
-	report, err := repair.Run(tools, func(one repair.Tool) (repair.Caller, error) {
+	report, err := repairs.Run(tools, func(one repairs.Tool) (repairs.Caller, error) {
 		return func(args map[string]any) ([]tool.Error, error) { return judge(t, w.Sidecar, one.Name, args) }, nil
 	})
 	if err != nil {

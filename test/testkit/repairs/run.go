@@ -1,4 +1,4 @@
-package repair
+package repairs
 
 import (
 	"encoding/json"
@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/sidecall/sidecall/internal/schema"
+	"github.com/sidecall/sidecall/internal/schema/repair"
 	"github.com/sidecall/sidecall/internal/tool"
 )
 
@@ -155,7 +156,7 @@ func (r *Report) try(t Tool, m Mutation, call Caller) error {
 	if err != nil || len(first) == 0 {
 		return err
 	}
-	repaired := Program(m.Args, first)
+	repaired := repair.Program(m.Args, first)
 	second, err := call(repaired)
 	if err != nil {
 		return err
@@ -183,11 +184,10 @@ func validCalls(t Tool, call Caller) ([]map[string]any, error) {
 	var out []map[string]any
 	seen := map[string]bool{}
 	for _, args := range candidates {
-		var number any // calls of a file hold float64: read them as a model's
-		if !decode(encode(args), &number) {
+		args, violation := schema.ParseArgs(t.Name, encode(args)) // calls of a file hold float64
+		if violation != nil {
 			continue
 		}
-		args, _ = number.(map[string]any)
 		violations, err := call(args)
 		if err != nil {
 			return nil, err

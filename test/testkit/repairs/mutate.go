@@ -1,9 +1,11 @@
-package repair
+package repairs
 
 import (
 	"encoding/json"
 	"fmt"
+	"maps"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 )
@@ -35,10 +37,10 @@ type mutator struct {
 }
 
 // object breaks an object in itself, then each of its members.
-func (m *mutator) object(at path, obj map[string]any) {
+func (m *mutator) object(at place, obj map[string]any) {
 	m.add("extra", at, func(o map[string]any) { o["unexpected_property"] = "surplus" })
 	m.add("extra", at, func(o map[string]any) { o["x"] = json.Number("1") })
-	for _, name := range sortedKeys(obj) {
+	for _, name := range slices.Sorted(maps.Keys(obj)) {
 		m.add("missing", at, func(o map[string]any) { delete(o, name) })
 		for _, wrong := range misspellings(name) {
 			if _, taken := obj[wrong]; taken {
@@ -49,12 +51,12 @@ func (m *mutator) object(at path, obj map[string]any) {
 				delete(o, name)
 			})
 		}
-		m.value(append(slices.Clone(at), step{name: name}), obj[name])
+		m.value(append(slices.Clone(at), name), obj[name])
 	}
 }
 
 // value breaks one value, then what it is made of.
-func (m *mutator) value(at path, v any) {
+func (m *mutator) value(at place, v any) {
 	for _, c := range wrongValues(v) {
 		m.put(c.kind, at, c.value)
 	}
@@ -63,20 +65,19 @@ func (m *mutator) value(at path, v any) {
 		m.object(at, v)
 	case []any:
 		for i, one := range v[:min(len(v), 3)] {
-			m.value(append(slices.Clone(at), step{index: i, isIndex: true}), one)
+			m.value(append(slices.Clone(at), strconv.Itoa(i)), one)
 		}
 	}
 }
 
 // add applies change to the object at a place in a copy of the valid call.
-func (m *mutator) add(kind string, at path, change func(map[string]any)) {
+func (m *mutator) add(kind string, at place, change func(map[string]any)) {
 	args := copyOf(m.valid).(map[string]any)
-	obj, _ := at.get(args)
-	change(obj.(map[string]any))
+	change(at.get(args).(map[string]any))
 	m.out = append(m.out, Mutation{Kind: kind, Nested: len(at) > 0, Where: fmt.Sprint(at), Args: args})
 }
 
-func (m *mutator) put(kind string, at path, v any) {
+func (m *mutator) put(kind string, at place, v any) {
 	args := copyOf(m.valid)
 	m.out = append(m.out, Mutation{
 		Kind: kind, Nested: len(at) > 1, Where: fmt.Sprint(at),
@@ -87,7 +88,7 @@ func (m *mutator) put(kind string, at path, v any) {
 // pairs breaks a call twice: two members of the top level, each mistyped,
 // missing or misspelt.
 func (m *mutator) pairs() {
-	names := sortedKeys(m.valid)
+	names := slices.Sorted(maps.Keys(m.valid))
 	for i := 0; i+1 < len(names); i++ {
 		a, b := names[i], names[i+1]
 		m.add("two at once", nil, func(o map[string]any) {
@@ -219,13 +220,4 @@ func camel(name string) string {
 		}
 	}
 	return strings.Join(words, "")
-}
-
-func sortedKeys(m map[string]any) []string {
-	out := make([]string, 0, len(m))
-	for name := range m {
-		out = append(out, name)
-	}
-	slices.Sort(out)
-	return out
 }
