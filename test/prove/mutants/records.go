@@ -44,7 +44,7 @@ func records() []Mutant {
 			"e.unlessKnown(ctx, c, refusal)", "refusal(dedupe.Absent)", knownID)),
 		one("call: what is known is told to whoever uses the id", callRecorded, "!r.isOf() {\n\t\tr.Verdict", "false {\n\t\tr.Verdict", knownID),
 		one("call: a refused call that runs is not waited for", callKnown, "== dedupe.Claimed && l.stay.seats.wait(l.Waiting) {", "== dedupe.Claimed && false {", knownID),
-		one("dedupe: what a predecessor left is told as running", dedupeKnown, "if err == nil && known.Record.State == Claimed && d.fence.succeeds(", "if false && d.fence.succeeds(", knownInRedis),
+		one("dedupe: what a predecessor left is told as running", dedupeKnown, "if r.State == Claimed && d.fence.succeeds(", "if false && d.fence.succeeds(", knownInRedis),
 
 		one("conn: no question before the first byte", connTrip, "	case !t.held():\n", "	case false:\n", rightToSend),
 		short(one("conn: no question when a connection is had", connTrip, "	if t.held() {\n", "	if true {\n", rightToSend)),
