@@ -1,12 +1,21 @@
 package app
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"io"
 	"net/http"
+	"net/http/httptest"
 	"strings"
 	"testing"
+
+	"google.golang.org/grpc"
+
+	"github.com/sidecall/sidecall/internal/limit"
+	sidecallv1 "github.com/sidecall/sidecall/proto/sidecall/v1"
+	"github.com/sidecall/sidecall/server/mcp"
+	"github.com/sidecall/sidecall/server/rest"
 )
 
 // post sends a call as JSON, and returns what it is answered.
@@ -111,6 +120,10 @@ func TestARequestOfJSONThatIsNone(t *testing.T) {
 		"of a form":          {"POST", "/v1/tools/pay", `{}`, http.Header{"Content-Type": {"text/plain"}}, 400, "application/json"},
 		"without a type":     {"POST", "/v1/tools/pay", `{}`, nil, 400, "application/json"},
 		"no UTF-8":           {"POST", "/v1/tools/pay", "{\"tool_use_id\":\"\xff\"}", isJSON, 400, "UTF-8"},
+		"a name in no UTF-8": {"POST", "/v1/tools/pay%ff", `{"tool_use_id":"1"}`, isJSON, 400, "UTF-8"},
+		"another in none":    {"GET", "/v1/tools?profile=%ff", ``, nil, 400, "UTF-8"},
+		"a query of nothing": {"GET", "/v1/tools?profile=%zz", ``, nil, 400, "UTF-8"},
+		"a long name":        {"POST", "/v1/tools/pay", `{"tool_name":"` + strings.Repeat("q", 5000) + `"}`, isJSON, 400, "tool_name"},
 		"a page of another":  {"POST", "/v1/tools/pay", `{}`, http.Header{"Content-Type": {"application/json"}, "Origin": {"https://example.com"}}, 403, "cross-origin"},
 		"a GET of a call":    {"GET", "/v1/tools/pay", ``, nil, 405, "Method Not Allowed"},
 		"a page of nobody":   {"GET", "/v1/tools?page_token=x", ``, nil, 400, "page_token"},
@@ -126,5 +139,28 @@ func TestARequestOfJSONThatIsNone(t *testing.T) {
 	}
 	if n := s.paid.Load(); n != 0 {
 		t.Errorf("%d payments", n)
+	}
+}
+
+// long is a sidecar whose results are long.
+type long struct{ sidecallv1.ToolServiceClient }
+
+func (long) ExecuteTool(context.Context, *sidecallv1.ExecuteToolRequest, ...grpc.CallOption) (*sidecallv1.ExecuteToolResponse, error) {
+	return &sidecallv1.ExecuteToolResponse{Content: strings.Repeat("x", 1<<20)}, nil
+}
+
+// An answer for which there is no room is none, so that the call is sent again under its id; an empty one would be
+// taken for that of a call that is done.
+func TestAnAnswerForWhichThereIsNoRoomIsNoEmptyOne(t *testing.T) {
+	t.Parallel()
+	front := mcp.New(mcp.Options{MaxRequestBytes: 4 << 20, Bytes: limit.NewBytes(4 << 20)})
+	defer front.Close()
+	server := httptest.NewServer(front.Bounded(rest.Handler(long{})))
+	defer server.Close()
+	res, err := http.Post(server.URL+"/v1/tools/pay", "application/json", strings.NewReader(`{"tool_use_id":"a"}`)) //nolint:noctx // it ends with the server
+	if err == nil {
+		text, _ := io.ReadAll(res.Body)
+		_ = res.Body.Close()
+		t.Errorf("it is answered %d, with %d bytes", res.StatusCode, len(text))
 	}
 }

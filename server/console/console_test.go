@@ -111,6 +111,31 @@ func TestACallBehindTheFirstPageIsFound(t *testing.T) {
 	}
 }
 
+// That nothing is found is said when the text was read in every way, to the last page, and of whose calls.
+func TestNeverSeenIsSaidOnlyAfterEveryReading(t *testing.T) {
+	o := &operator{find: func(req *sidecallv1.FindExecutionsRequest) *sidecallv1.FindExecutionsResponse {
+		if req.GetToolUseId() != "dG9vbHU==" {
+			return &sidecallv1.FindExecutionsResponse{SearchKeys: []string{"order_id"}}
+		}
+		if req.GetPageToken() == "" {
+			return &sidecallv1.FindExecutionsResponse{NextPageToken: "2"}
+		}
+		return &sidecallv1.FindExecutionsResponse{Executions: []*sidecallv1.FoundExecution{{ConversationId: "c1", ToolUseId: "dG9vbHU==", Explanation: "it ended in a result"}}}
+	}}
+	if text := pageOf(t, o, "find?q=dG9vbHU%3D%3D"); !strings.Contains(text, "it ended in a result") {
+		t.Errorf("of an id that looks like an argument the page says %s", text)
+	}
+	text := pageOf(t, o, "find?q=order%3DA-77&tenant=narrow")
+	for _, want := range []string{"NEVER SEEN", "<code>narrow</code>", "<code>order_id</code>", `name="tenant"`} {
+		if !strings.Contains(text, want) {
+			t.Errorf("without %s the page says %s", want, text)
+		}
+	}
+	if text := pageOf(t, o, "find?q=A-77"); !strings.Contains(text, "the tenant without a name") {
+		t.Errorf("the page says %s", text)
+	}
+}
+
 // One call of several that were found is not all of them.
 func TestWhatIsFoundIsNotTheOneOfAPage(t *testing.T) {
 	o := &operator{find: func(*sidecallv1.FindExecutionsRequest) *sidecallv1.FindExecutionsResponse {

@@ -1,11 +1,14 @@
 package console
 
 import (
+	"context"
 	"fmt"
 	"net/http"
 	"net/url"
 	"strings"
 
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	sidecallv1 "github.com/sidecall/sidecall/proto/sidecall/v1"
@@ -101,19 +104,27 @@ type foundPage struct {
 }
 
 // find searches for what stands in the box: an argument (order_id=A-77), a label
-// (label:user=u-9), else an id or, where no call has it, a conversation, or else any argument.
+// (label:user=u-9), else an id or, where no call has it, a conversation, or else any argument. An id may
+// look like an argument.
 func (c *Console) find(w http.ResponseWriter, req *http.Request) {
 	ctx, cancel := asking(req)
 	defer cancel()
 	var res *sidecallv1.FindExecutionsResponse
 	var by string
+	var keys []string
 	ways := searches(req.FormValue("q"))
 	for i := 0; i < len(ways) && len(res.GetExecutions()) == 0; i++ {
-		var err error
-		ways[i].request.PageSize, by = listed, ways[i].by
-		if res, err = c.options.Operator.FindExecutions(ctx, ways[i].request); err != nil {
+		next, err := c.first(ctx, ways[i].request)
+		if i > 0 && status.Code(err) == codes.InvalidArgument {
+			continue // it cannot be read so
+		}
+		if err != nil {
 			c.fail(w, req, err)
 			return
+		}
+		res, by = next, ways[i].by
+		if len(keys) == 0 {
+			keys = res.GetSearchKeys()
 		}
 		if ways[i].request.GetKey() == anyKey { // of which is only told which there are
 			for _, key := range res.GetSearchKeys() {
@@ -130,8 +141,19 @@ func (c *Console) find(w http.ResponseWriter, req *http.Request) {
 		return
 	}
 	c.show(w, req, http.StatusOK, "found", "Found", foundPage{
-		Calls: res.GetExecutions(), By: found(res, by, req.FormValue("q")), Remembered: instant(res.GetRememberedSince()), SearchKeys: res.GetSearchKeys(), More: res.GetNextPageToken() != "",
+		Calls: res.GetExecutions(), By: found(res, by, req.FormValue("q")), Remembered: instant(res.GetRememberedSince()), SearchKeys: keys, More: res.GetNextPageToken() != "",
 	})
+}
+
+// first is the first page on which there is something, else the last one: that there is nothing is said of all.
+func (c *Console) first(ctx context.Context, req *sidecallv1.FindExecutionsRequest) (*sidecallv1.FindExecutionsResponse, error) {
+	for req.PageSize = listed; ; {
+		res, err := c.options.Operator.FindExecutions(ctx, req)
+		if err != nil || len(res.GetExecutions()) > 0 || res.GetNextPageToken() == "" {
+			return res, err
+		}
+		req.PageToken = res.GetNextPageToken()
+	}
 }
 
 // found is what calls were found by; of none, what was asked for.
@@ -148,23 +170,25 @@ type search struct {
 	request *sidecallv1.FindExecutionsRequest
 }
 
-func searches(text string) []search {
-	text = strings.TrimSpace(text)
-	if rest, ok := strings.CutPrefix(text, "label:"); ok {
-		name, value, _ := strings.Cut(rest, "=")
-		return []search{{"the label " + name, &sidecallv1.FindExecutionsRequest{Label: name, LabelValue: value}}}
-	}
-	if key, value, ok := strings.Cut(text, "="); ok {
-		return []search{{"the argument " + key, &sidecallv1.FindExecutionsRequest{Key: key, Value: value}}}
-	}
-	if text == "" {
+func searches(text string) (ways []search) {
+	if text = strings.TrimSpace(text); text == "" {
 		return nil
 	}
-	return []search{
-		{"the id " + text, &sidecallv1.FindExecutionsRequest{ToolUseId: text}},
-		{"the conversation " + text, &sidecallv1.FindExecutionsRequest{ConversationId: text}},
-		{text, &sidecallv1.FindExecutionsRequest{Key: anyKey, Value: text}},
+	rest, isLabel := strings.CutPrefix(text, "label:")
+	name, value, named := strings.Cut(rest, "=")
+	switch {
+	case isLabel:
+		ways = append(ways, search{"the label " + name, &sidecallv1.FindExecutionsRequest{Label: name, LabelValue: value}})
+	case named && value != "":
+		ways = append(ways, search{"the argument " + name, &sidecallv1.FindExecutionsRequest{Key: name, Value: value}})
 	}
+	ways = append(ways,
+		search{"the id " + text, &sidecallv1.FindExecutionsRequest{ToolUseId: text}},
+		search{"the conversation " + text, &sidecallv1.FindExecutionsRequest{ConversationId: text}})
+	if len(ways) == 2 {
+		ways = append(ways, search{text, &sidecallv1.FindExecutionsRequest{Key: anyKey, Value: text}})
+	}
+	return ways
 }
 
 // anyKey is an argument that no tool has: whoever searches by it is told which there are.

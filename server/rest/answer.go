@@ -10,6 +10,8 @@ import (
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/encoding/protojson"
 	"google.golang.org/protobuf/proto"
+
+	"github.com/sidecall/sidecall/internal/tool"
 )
 
 // told is how a message is written: by the names of the contract.
@@ -29,9 +31,12 @@ func answer(w http.ResponseWriter, res proto.Message, err error) {
 	write(w, http.StatusOK, body)
 }
 
+// maxMessage bounds what is said of a request, in characters: it may quote it.
+const maxMessage = 1000
+
 // refuse writes why there is no answer.
 func refuse(w http.ResponseWriter, why *status.Status) {
-	body, _ := json.Marshal(map[string]any{"status": why.Code().String(), "message": why.Message()}) // of texts alone
+	body, _ := json.Marshal(map[string]any{"status": why.Code().String(), "message": tool.Shorten(why.Message(), maxMessage)}) // of texts alone
 	write(w, httpStatus(why.Code()), body)
 }
 
@@ -39,7 +44,9 @@ func write(w http.ResponseWriter, code int, body []byte) {
 	w.Header().Set("Content-Type", "application/json")
 	w.Header().Set("X-Content-Type-Options", "nosniff")
 	w.WriteHeader(code)
-	_, _ = w.Write(body) //nolint:gosec // JSON, which no browser takes for a page; a client that has gone asks again
+	if _, err := w.Write(body); err != nil { //nolint:gosec // JSON, which no browser takes for a page
+		panic(http.ErrAbortHandler) // no answer at all, which is asked for again, and not an empty one
+	}
 }
 
 // httpStatus is that of a code of gRPC.

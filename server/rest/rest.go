@@ -10,7 +10,9 @@ import (
 	"io"
 	"mime"
 	"net/http"
+	"net/url"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/go-json-experiment/json/jsontext"
 	"google.golang.org/grpc/codes"
@@ -39,7 +41,14 @@ func Handler(tools sidecallv1.ToolServiceClient) http.Handler {
 		})
 		answer(w, res, err)
 	})
-	return http.NewCrossOriginProtection().Handler(mux)
+	return http.NewCrossOriginProtection().Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		asked, err := url.QueryUnescape(r.URL.RawQuery)
+		if err != nil || !utf8.ValidString(r.URL.Path+asked) {
+			refuse(w, status.New(codes.InvalidArgument, "the path and the query are text in UTF-8, percent-encoded"))
+			return
+		}
+		mux.ServeHTTP(w, r)
+	}))
 }
 
 // read reads the call that a request makes: the members of ExecuteToolRequest, with arguments, as
