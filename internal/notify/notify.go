@@ -13,6 +13,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"math/rand/v2"
 	"net/http"
 	"net/url"
 	"slices"
@@ -68,7 +69,7 @@ type Options struct {
 	Log    *slog.Logger
 }
 
-// Notifier tells a webhook of events, one after the other. A nil one tells nobody.
+// Notifier tells a webhook of events, one at a time. A nil one tells nobody.
 type Notifier struct {
 	options Options
 	queue   chan Event
@@ -114,43 +115,74 @@ func (n *Notifier) TellOf(key tool.CallID, record *dedupe.Record, why string) {
 	n.Tell(event)
 }
 
+// pending is an event that the webhook has not taken yet.
+type pending struct {
+	Event
+
+	id       string
+	attempts int
+	next     time.Time
+}
+
 // Run tells what comes until ctx ends: what waits then is not told.
 func (n *Notifier) Run(ctx context.Context) {
 	told, oldest := map[string]bool{}, []string{}
+	var late []pending
 	for {
-		select {
-		case <-ctx.Done():
+		p, ok := n.next(ctx, &late)
+		switch {
+		case !ok:
 			return
-		case e := <-n.queue:
-			id := e.id()
-			if told[id] {
-				continue
-			}
-			if told[id], oldest = true, append(oldest, id); len(oldest) > rememberedEvents {
+		case p.attempts > 0:
+		case told[p.id]:
+			continue
+		default:
+			if told[p.id], oldest = true, append(oldest, p.id); len(oldest) > rememberedEvents {
 				delete(told, oldest[0])
 				oldest = oldest[1:]
 			}
-			n.deliver(ctx, id, e)
+		}
+		again, err := n.post(ctx, p.id, p.body())
+		switch p.attempts++; {
+		case err == nil:
+			n.Sent.Add(1)
+		case again && p.attempts < patience.MaxAttempts && len(late) < queueLength:
+			p.next = time.Now().Add(rand.N(patience.Ceiling(p.attempts) + 1))
+			late = append(late, p)
+		default:
+			delete(told, p.id) // it may be told of once more when it is found again
+			n.Failed.Add(1)
+			n.options.Log.Warn("notify", "event", string(p.Kind), "conversation", p.Call.Conversation, "turn", p.Call.Turn, "tool_use_id", p.Call.ID,
+				"attempts", p.attempts, "error", err)
 		}
 	}
 }
 
-// deliver tells one event, again and again while that may help.
-func (n *Notifier) deliver(ctx context.Context, id string, e Event) {
-	body := e.body()
-	var last error
-	report := retry.Do(ctx, patience, nil, func(ctx context.Context, _ int) retry.Verdict {
-		var again bool
-		again, last = n.post(ctx, id, body)
-		return retry.Verdict{Again: again}
-	})
-	if last == nil {
-		n.Sent.Add(1)
-		return
+// next is the event that is told next: one that was not tried yet, or else a late one whose time has
+// come, so that none waits for another's. It is false when ctx has ended.
+func (n *Notifier) next(ctx context.Context, late *[]pending) (pending, bool) {
+	select {
+	case e := <-n.queue:
+		return pending{Event: e, id: e.id()}, ctx.Err() == nil
+	default:
 	}
-	n.Failed.Add(1)
-	n.options.Log.Warn("notify", "event", string(e.Kind), "conversation", e.Call.Conversation, "turn", e.Call.Turn, "tool_use_id", e.Call.ID,
-		"attempts", report.Attempts, "error", last)
+	var due <-chan time.Time
+	if len(*late) > 0 {
+		slices.SortFunc(*late, func(a, b pending) int { return a.next.Compare(b.next) })
+		timer := time.NewTimer(time.Until((*late)[0].next))
+		defer timer.Stop()
+		due = timer.C
+	}
+	select {
+	case e := <-n.queue:
+		return pending{Event: e, id: e.id()}, true
+	case <-due:
+		first := (*late)[0]
+		*late = slices.Delete(*late, 0, 1)
+		return first, true
+	case <-ctx.Done():
+		return pending{}, false
+	}
 }
 
 // post asks once. again says that it may help to ask once more.

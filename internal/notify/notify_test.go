@@ -141,6 +141,26 @@ func TestAWebhookThatDoesNotTakeIt(t *testing.T) {
 	}
 }
 
+// An event that the webhook does not take holds up no other.
+func TestAnEventThatIsRefusedHoldsNoOther(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		attempts, began := 0, time.Now()
+		refuses := hook(func(_ int, _ *http.Request, body []byte) (int, error) {
+			if bytes.Contains(body, []byte("poison")) {
+				return http.StatusInternalServerError, nil
+			}
+			if late := time.Since(began); late > time.Second {
+				t.Errorf("another is told after %v", late)
+			}
+			return http.StatusOK, nil
+		})
+		n := tell(t, notify.Options{URL: "http://hook", Secret: []byte("s"), Kinds: []notify.Kind{notify.Unknown}, Client: refuses.client(&attempts)}, lost("poison"), lost("a"), lost("b"))
+		if n.Sent.Load() != 2 || n.Failed.Load() != 1 || attempts != 26 {
+			t.Errorf("%d sent, %d failed, after %d attempts", n.Sent.Load(), n.Failed.Load(), attempts)
+		}
+	})
+}
+
 // Half an hour without the webhook loses nothing, whatever the waits are drawn as.
 func TestAWebhookThatIsAwayForHalfAnHour(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
