@@ -11,7 +11,6 @@ import (
 
 	"github.com/sidecall/sidecall/internal/conversation"
 	"github.com/sidecall/sidecall/internal/timeline"
-	"github.com/sidecall/sidecall/internal/tool"
 	sidecallv1 "github.com/sidecall/sidecall/proto/sidecall/v1"
 )
 
@@ -19,10 +18,9 @@ const (
 	// defaultSample and maxSample are how many conversations an audit reads.
 	defaultSample = 50
 	maxSample     = 10_000
-	// maxAudited bounds the rows of each list of an audit, maxExample the text of one in
-	// characters: with their conversations they make no more than a client receives.
+	// maxAudited bounds the rows of each list of an audit: with their conversations they make no
+	// more than a client receives.
 	maxAudited = 200
-	maxExample = 2000
 )
 
 // AuditConversations counts what became of errors in a sample of conversations.
@@ -96,9 +94,9 @@ func tellAudit(found timeline.Report, res *sidecallv1.AuditConversationsResponse
 	}
 	for _, m := range found.Messages[:min(len(found.Messages), maxAudited)] {
 		res.Messages = append(res.Messages, &sidecallv1.AuditedMessage{
-			ToolName: carried(m.Tool), Code: string(m.Code), Example: carried(tool.Shorten(m.Example, maxExample)),
+			ToolName: carried(m.Tool), Code: string(m.Code), Example: carried(m.Example),
 			Counts: toldCounts(m.Counts), Vague: m.Vague.Reasons(), ConversationIds: m.Conversations,
 		})
 	}
-	res.ToolsLeft, res.MessagesLeft = int32(len(found.Tools)-len(res.GetTools())), int32(len(found.Messages)-len(res.GetMessages()))
+	res.ToolsLeft, res.MessagesLeft = int32(len(found.Tools)-len(res.GetTools())+found.ToolsLeft), int32(len(found.Messages)-len(res.GetMessages())+found.MessagesLeft)
 }

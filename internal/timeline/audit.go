@@ -2,6 +2,7 @@ package timeline
 
 import (
 	"cmp"
+	"crypto/sha256"
 	"encoding/json"
 	"maps"
 	"slices"
@@ -64,7 +65,7 @@ type MessageCounts struct {
 
 	Tool string
 	Code tool.Code
-	// Example is the first of them, word for word.
+	// Example is the first of them, word for word as far as it is shown.
 	Example string
 	// Vague is why it is of little help.
 	Vague Vagueness
@@ -74,6 +75,10 @@ type MessageCounts struct {
 
 // maxExamples is how many conversations are named for an error text.
 const maxExamples = 3
+
+// maxMessages bounds the tools, and the error texts, that are told apart, maxExample the text of one in characters: agents
+// write them.
+const maxMessages, maxExample = 10_000, 2000
 
 // Report is what an audit has found.
 type Report struct {
@@ -85,6 +90,8 @@ type Report struct {
 	// Tools and Messages have the worst first.
 	Tools    []ToolCounts
 	Messages []MessageCounts
+	// ToolsLeft and MessagesLeft are calls, and errors, whose tools and texts were too many to be told apart.
+	ToolsLeft, MessagesLeft int
 }
 
 // Audit counts what became of errors in many conversations. The zero value has counted
@@ -98,7 +105,11 @@ type Audit struct {
 	messages map[messageKey]*MessageCounts
 }
 
-type messageKey struct{ tool, text string }
+// messageKey tells error texts apart, by a hash of what they have in common.
+type messageKey struct {
+	tool  string
+	shape [sha256.Size]byte
+}
 
 // Add counts a conversation.
 func (a *Audit) Add(id string, t *Timeline) {
@@ -116,9 +127,14 @@ func (a *Audit) Add(id string, t *Timeline) {
 		a.report.recorded(c.Record)
 		a.report.add(c.Failure)
 		of := a.tools[c.Tool]
-		if of == nil {
+		switch {
+		case of != nil:
+		case len(a.tools) == maxMessages:
+			a.report.ToolsLeft++
 			of = &Counts{}
-			a.tools[c.Tool] = of
+		default:
+			of = &Counts{}
+			a.tools[strings.Clone(c.Tool)] = of
 		}
 		of.add(c.Failure)
 		if c.Failure != nil {
@@ -140,10 +156,14 @@ func (r *Report) recorded(record *Record) {
 }
 
 func (a *Audit) message(id string, c *Call) {
-	key := messageKey{c.Tool, c.Failure.shape(c.Text)}
+	key := messageKey{strings.Clone(c.Tool), sha256.Sum256([]byte(c.Failure.shape(c.Text)))}
 	m := a.messages[key]
-	if m == nil {
-		m = &MessageCounts{Tool: c.Tool, Code: c.Failure.Code, Example: c.Failure.message(c.Text)}
+	if m == nil && len(a.messages) == maxMessages {
+		a.report.MessagesLeft++
+		return
+	}
+	if m == nil { // its own bytes: those of the conversation go
+		m = &MessageCounts{Tool: key.tool, Code: c.Failure.Code, Example: strings.Clone(tool.Shorten(c.Failure.message(c.Text), maxExample))}
 		a.messages[key] = m
 	}
 	m.add(c.Failure)
