@@ -157,7 +157,7 @@ func TestAnAnswerForWhichThereIsNoRoomIsNoEmptyOne(t *testing.T) {
 	defer front.Close()
 	server := httptest.NewServer(front.Bounded(rest.Handler(long{})))
 	defer server.Close()
-	res, err := http.Post(server.URL+"/v1/tools/pay", "application/json", strings.NewReader(`{"tool_use_id":"a"}`)) //nolint:noctx // it ends with the server
+	res, err := http.Post(server.URL+"/v1/tools/pay", "application/json", strings.NewReader(`{"tool_use_id":"a"}`))
 	if err == nil {
 		text, _ := io.ReadAll(res.Body)
 		_ = res.Body.Close()

@@ -75,10 +75,9 @@ func TestCloseWhileTheDiskStandsStill(t *testing.T) {
 		defer cancel()
 		ended := make(chan error, 1)
 		go func() { ended <- d.Close(ctx) }()
-		var failed *dedupe.FailedError
 		select {
 		case err := <-ended:
-			if !errors.As(err, &failed) {
+			if _, failed := errors.AsType[*dedupe.FailedError](err); !failed {
 				t.Errorf("it ends with %v", err)
 			}
 		case <-time.After(time.Hour):
