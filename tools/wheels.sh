@@ -65,8 +65,15 @@ if [ -f "$server" ]; then
 	cp "$top/test/e2e/fresh/agent.py" "$top/test/e2e/fresh/sidecall.yaml" agent/
 	(cd agent && python3 -B "$top/test/e2e/fresh/check.py" "$server" ../.venv/bin/python -B agent.py) || die "the agent with a function and an MCP server failed"
 	mkdir home data
-	echo '{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{},"clientInfo":{"name":"try","version":"1"}}}' |
-		HOME=$PWD/home .venv/bin/sidecall wrap -- node "$server" "$PWD/data" >said || die "sidecall wrap failed: $(cat said)"
+	HOME=$PWD/home .venv/bin/python -B - .venv/bin/sidecall wrap -- node "$server" "$PWD/data" >said <<-'END' || die "sidecall wrap failed: $(cat said)"
+		import subprocess, sys
+		wrapped = subprocess.Popen(sys.argv[1:], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+		wrapped.stdin.write(b'{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{},"clientInfo":{"name":"try","version":"1"}}}\n')
+		wrapped.stdin.flush()
+		print(wrapped.stdout.readline().decode())  # as a client does, it leaves when it has been answered
+		wrapped.stdin.close()
+		sys.exit(wrapped.wait())
+	END
 	grep -q '"serverInfo"' said || die "sidecall wrap says $(cat said)"
 else
 	say "no MCP server is installed here (make deps), so none is tried"
