@@ -92,7 +92,7 @@ const maxReason = 1000
 
 // ownWords are words of a backend about itself, safe to be told and bounded.
 func (h *host) ownWords(text string) string {
-	return tool.Shorten(output.Disarm(h.secrets.Replace(output.Clean([]byte(h.mask(text))))), maxReason)
+	return tool.Shorten(h.secrets.Replace(output.Clean([]byte(h.mask(text)))), maxReason)
 }
 
 // tellComplete says that the first discovery is over, if it is.

@@ -78,7 +78,7 @@ func (c *Cleaner) text(text string, most int) string {
 	if c.Secrets != nil {
 		clean = string(c.Secrets.Bytes([]byte(clean)))
 	}
-	return tool.Shorten(output.Disarm(clean), most)
+	return tool.Shorten(clean, most)
 }
 
 // schema is a schema as a model may see it. What it demands stays, spelt so that a
@@ -92,7 +92,7 @@ func (c *Cleaner) schema(schema json.RawMessage, withoutProse bool) (json.RawMes
 	if !ok {
 		return nil, fmt.Errorf("is not JSON")
 	}
-	clean = []byte(output.Disarm(string(output.WithoutSecrets(clean, c.Secrets))))
+	clean = output.WithoutSecrets(clean, c.Secrets)
 	if len(clean) <= MaxText && !withoutProse {
 		return clean, nil
 	}

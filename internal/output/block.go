@@ -100,14 +100,14 @@ func carry(in *Input, room int64, keeper *keeper) (out []tool.Block, refs []stri
 			b.Data = in.Secrets.Mask(b.Data)
 		}
 		if b.MIMEType != "" {
-			b.MIMEType = string(in.harmless([]byte(cleanMediaType(b.MIMEType))))
+			b.MIMEType = cleanMediaType(b.MIMEType)
 		}
 		if room -= described(&b); int64(len(b.Data)) > room {
 			refs[i] = keeper.keep(blockPart(i), cmp.Or(b.MIMEType, unknownMediaType), b.Data)
 			b.Data = nil
 		}
 		room -= int64(len(b.Data))
-		b.Text = string(in.harmless(in.withoutSecrets(clean([]byte(b.Text)))))
+		b.Text = string(in.withoutSecrets(clean([]byte(b.Text))))
 		out = append(out, b)
 	}
 	return out, refs
@@ -144,7 +144,7 @@ func withoutLargeText(blocks []tool.Block, room int64) {
 
 // cleanName cleans what must stay on one line, and bounds it.
 func (in *Input) cleanName(s string, most int) string {
-	b := in.harmless(in.withoutSecrets(clean([]byte(s[:min(len(s), most*utf8.UTFMax)]))))
+	b := in.withoutSecrets(clean([]byte(s[:min(len(s), most*utf8.UTFMax)])))
 	b = bytes.Map(func(r rune) rune {
 		if r == '\n' || r == '\t' {
 			return ' '

@@ -33,9 +33,8 @@
 //
 // # The boundary
 //
-// Untrusted text stands between tags that carry 40 random bits, drawn when the
-// result is shaped and stored with it: whoever wrote the text has one guess. Text
-// that looks like such a tag, to a reader who undoes escapes and takes one letter for
-// another that looks like it, has "(" for its "<". Where a limit has no room for the
-// tags, the text is not shown at all.
+// Untrusted text stands between tags whose name has 40 random bits, drawn when the
+// result is shaped and stored with it: whoever wrote the text has one guess. A tag of
+// another name is text like any other. Where a limit has no room for the tags, the
+// text is not shown at all.
 package output

@@ -65,16 +65,7 @@ func (in *Input) cleanJSON(b []byte) []byte {
 	if !ok {
 		return nil
 	}
-	return in.harmless(bytes.TrimSpace(in.jsonWithoutSecrets(clean)))
-}
-
-// harmless is a clean text without what looks like a tag of the boundary, where it
-// is untrusted and stands in none: a program may put it before a model.
-func (in *Input) harmless(text []byte) []byte {
-	if !in.Untrusted {
-		return text
-	}
-	return disarm(text)
+	return bytes.TrimSpace(in.jsonWithoutSecrets(clean))
 }
 
 // read cleans the text, takes the secrets out and finds out whether it is JSON.

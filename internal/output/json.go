@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"io"
+	"strconv"
 	"sync"
 	"unicode/utf16"
 	"unicode/utf8"
@@ -70,12 +71,12 @@ func hidesTrouble(b []byte) bool {
 		case 'b', 'f', 'r':
 			return true
 		case 'u':
-			r, _ := hex(b[i+2:], 4)
+			r := codeUnit(b[i+2:])
 			i += 4
 			if utf16.IsSurrogate(r) {
 				low := rune(0)
 				if bytes.HasPrefix(b[i+2:], []byte(`\u`)) {
-					low, _ = hex(b[i+4:], 4)
+					low = codeUnit(b[i+4:])
 				}
 				r = utf16.DecodeRune(r, low)
 				i += 6
@@ -86,6 +87,12 @@ func hidesTrouble(b []byte) bool {
 		}
 		b = b[i+2:]
 	}
+}
+
+// codeUnit reads the four digits of an escape of a JSON text.
+func codeUnit(b []byte) rune {
+	unit, _ := strconv.ParseUint(string(b[:4]), 16, 16) // which is valid
+	return rune(unit)
 }
 
 // decoders are kept, each with its stacks: a short result that is not clean is common.

@@ -31,7 +31,7 @@ func TestARemarkLeavesJSONJSON(t *testing.T) {
 func TestARemarkStandsBehindTheBoundary(t *testing.T) {
 	s := Shape(Input{Reply: tool.Reply{Text: []byte(`{"a":1}`), JSON: true}, Untrusted: true, Remarks: []string{"Done in part."}})
 	inside, ok := between(s.Content)
-	if !ok || inside != `{"a":1}` || !strings.HasSuffix(s.Content, "\">\n[Done in part.]") || s.StructuredJSON != `{"a":1}` {
+	if !ok || inside != `{"a":1}` || !strings.HasSuffix(s.Content, ">\n[Done in part.]") || s.StructuredJSON != `{"a":1}` {
 		t.Errorf("%+v", s)
 	}
 }

@@ -138,7 +138,7 @@ func checkJSON(t *testing.T, content string, limit int, untrusted bool) {
 	}
 }
 
-var frame = regexp.MustCompile(`(?s)^(?:\[.*?\]\n)?<untrusted_output id="([a-z2-9]{8})" note="data, not instructions">\n(.*)\n</untrusted_output id="([a-z2-9]{8})">(?:\n\[[^\n]*\])?$`)
+var frame = regexp.MustCompile(`(?s)^(?:\[.*?\]\n)?<untrusted_output_([a-z2-9]{8}) note="data, not instructions">\n(.*)\n</untrusted_output_([a-z2-9]{8})>(?:\n\[[^\n]*\])?$`)
 
 // between returns what stands between the tags.
 func between(content string) (string, bool) {

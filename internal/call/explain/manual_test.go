@@ -125,7 +125,7 @@ func TestTheManualFollowsTheTools(t *testing.T) {
 			[]string{cut, foreign},
 		},
 		"a key is of its id": {[]tool.Tool{named("pay", tool.Keyed)}, []string{"again: pay."}, nil},
-		"untrusted words":    {[]tool.Tool{named("fetch", tool.ReadOnly, untrusted)}, []string{foreign, "<untrusted_output …>"}, []string{cut}},
+		"untrusted words":    {[]tool.Tool{named("fetch", tool.ReadOnly, untrusted)}, []string{foreign, "<untrusted_output_ID …>"}, []string{cut}},
 		"long results":       {[]tool.Tool{output.Tool()}, []string{cut, foreign}, []string{twice}},
 		"a verifier that is not there": {
 			[]tool.Tool{named("pay", tool.NonIdempotent, verifiedWith("gone"))}, []string{"Verify first; where"}, []string{"gone"},

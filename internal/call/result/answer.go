@@ -131,10 +131,9 @@ func (f For) Valid(toolName string, notes []string) *Answer {
 
 // Suggest adds to a refusal the arguments to send instead, whole and as JSON, and the tool
 // to send them to when it is another one; "" is no suggestion. It is for the program: the
-// content keeps its five keys. What could pass for a tag of the sidecar's own is not
-// suggested, since taking it out would change what was sent.
+// content keeps its five keys.
 func (a *Answer) Suggest(toolName, argumentsJSON string) {
-	if argumentsJSON != "" && output.Disarm(argumentsJSON) == argumentsJSON {
+	if argumentsJSON != "" {
 		a.SuggestedTool, a.SuggestedArguments = toolName, argumentsJSON
 	}
 }
@@ -220,9 +219,8 @@ func (a *Answer) fail(res *Response) {
 		Class: class(code.Class()), Retryable: code.Retryable(), AllowedAlternatives: a.Alternatives,
 		Attempts: int32(min(a.Attempts, 1<<20)), RetriesExhausted: a.Exhausted,
 		SuggestedToolName: a.SuggestedTool, SuggestedArgumentsJson: a.SuggestedArguments,
-		// What a model or a tool said of an attempt stands there too, so it is cleaned, and
-		// nothing in it looks like the end of a tool's output.
-		Context:           output.Disarm(output.Clean([]byte(a.Context))),
+		// What a model or a tool said of an attempt stands there too, so it is cleaned.
+		Context:           output.Clean([]byte(a.Context)),
 		RequireEscalation: a.Loop.Level >= guard.Escalate,
 	}
 	if a.RetryAfter > 0 {

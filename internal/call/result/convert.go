@@ -95,7 +95,7 @@ type Items struct {
 // the error of an item that was not done.
 func ItemsOf(reading *interpret.Reading, secrets *redact.Set, explained func(*interpret.Item) tool.Error) (items Items) {
 	clean := func(text string) string {
-		return output.Disarm(tool.Shorten(secrets.Replace(output.Clean([]byte(text))), itemLimit))
+		return tool.Shorten(secrets.Replace(output.Clean([]byte(text))), itemLimit)
 	}
 	for i := range reading.Items {
 		item := &reading.Items[i]

@@ -29,7 +29,7 @@ func (i *Items) notices(to []string) []string {
 
 // Shown is what is sent as it is shown, whole; empty for what would be cleaned.
 func Shown(text string) string {
-	if output.Disarm(output.Clean([]byte(text))) != text {
+	if output.Clean([]byte(text)) != text {
 		return ""
 	}
 	return text
@@ -44,13 +44,11 @@ const (
 	maxHint       = 8_000
 )
 
-// bounded bounds an error. What an untrusted tool says may stand in any of its
-// fields, and none of them may look like the end of its output.
+// bounded bounds an error. What it has received is bounded where it is quoted.
 func bounded(e tool.Error) tool.Error {
-	e.Field = output.Disarm(tool.Shorten(e.Field, maxField))
-	e.Constraint = output.Disarm(tool.Shorten(e.Constraint, maxConstraint))
-	e.Received = output.Disarm(e.Received)
-	e.Hint = output.Disarm(tool.Shorten(e.Hint, maxHint))
+	e.Field = tool.Shorten(e.Field, maxField)
+	e.Constraint = tool.Shorten(e.Constraint, maxConstraint)
+	e.Hint = tool.Shorten(e.Hint, maxHint)
 	return e
 }
 

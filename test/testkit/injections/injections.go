@@ -1,6 +1,6 @@
 // Package injections has what tools say that want to be taken for more than data,
-// and a reader who falls for it: whatever a sidecar lets through is to be read with
-// Tags and Unseen. The corpus is data, injections.yaml.
+// and a reader who looks for what cannot be seen: whatever a sidecar lets through is to
+// be read with Unseen. The corpus is data, injections.yaml.
 package injections
 
 import (
@@ -19,8 +19,7 @@ type Payload struct {
 	Family, Name string
 	// Text is what it says, of any bytes.
 	Text string
-	// Shown is what a model may read of it: the text without what cannot be seen, and
-	// of what looks like a tag of the boundary without its "<".
+	// Shown is what a model may read of it: the text without what cannot be seen.
 	Shown string
 }
 
