@@ -187,9 +187,8 @@ func (s *Store) idle() {
 	}
 }
 
-// tidy looks at the file, whoever asks or not, lets go of what has expired, as long as nobody
-// waits, and says in the file that all of the log is on the disk: until then, or the next
-// commit, damage at its end cannot be told from a commit that came to no end.
+// tidy looks at the file, whoever asks or not, and lets go of what has expired, as long as
+// nobody waits.
 func (s *Store) tidy() (err error) {
 	s.writing.Lock()
 	defer s.writing.Unlock()
@@ -203,8 +202,5 @@ func (s *Store) tidy() (err error) {
 			return err
 		}
 	}
-	if s.file.durable == s.file.end {
-		return nil
-	}
-	return s.commit(s.begin(), 0)
+	return nil
 }

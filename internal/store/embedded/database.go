@@ -112,7 +112,7 @@ func (d *database) commit(t *txn, least int64) error {
 		err = f.writeLog(t.frames)
 	}
 	if err == nil {
-		err = f.writeHead(next)
+		err = f.writeHead(1-f.slot, next)
 	}
 	if errors.Is(err, dedupe.ErrFull) {
 		return err
@@ -121,6 +121,9 @@ func (d *database) commit(t *txn, least int64) error {
 		t.hit(failpoint.CommitUnsynced)
 		err = f.sync()
 		t.hit(failpoint.CommitSynced)
+	}
+	if err == nil {
+		err = f.confirm()
 	}
 	if err != nil {
 		return d.fail(err)
@@ -136,8 +139,8 @@ func (d *database) commit(t *txn, least int64) error {
 	return nil
 }
 
-// hit comes by a failpoint with what somebody waits for. That the log is on the disk is said
-// every second, and would be counted among the commits of calls.
+// hit comes by a failpoint with what somebody waits for. Letting go of what has expired would
+// be counted among the commits of calls.
 func (t *txn) hit(place failpoint.Name) {
 	if len(t.frames) > 0 {
 		failpoint.Hit(place)

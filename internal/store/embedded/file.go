@@ -28,10 +28,12 @@ import (
 // A head says where the log begins, where it ended with the commit before, which is on the
 // disk then, where it ends with its own, and the checksum of that. Up to the former everything
 // has to be as it was written; a commit that is not whole did not come to its end, nobody was
-// told of it, and the head before it is in force.
+// told of it, and the head before it is in force. When the disk has answered, the head is
+// written once more and says that all of the log is there, before anybody is told.
+// After a loss of power it may say so or not: it is never wrong.
 const (
 	// format names the layout of the file. Another layout gets another name.
-	format      = "sidecall records 5"
+	format      = "sidecall records 6"
 	formatOfAny = "sidecall records "
 
 	pageSize    = 4096
@@ -68,20 +70,21 @@ type head struct {
 	sum                int64 // checksum of what is between them
 }
 
-func (h *head) encode(b []byte) []byte {
+// encode appends what stands in a slot. No other slot can be taken for it.
+func (h *head) encode(b []byte, slot int) []byte {
 	b = append(append(b, format...), make([]byte, formatBytes-len(format))...)
 	for _, n := range [...]int64{h.commit, h.clock, h.tail, h.durable, h.end, h.sum} {
 		b = binary.BigEndian.AppendUint64(b, uint64(n))
 	}
-	return binary.BigEndian.AppendUint32(b, checksum(0, b))
+	return binary.BigEndian.AppendUint32(b, checksum(int64(slot), b))
 }
 
-func decodeHead(b []byte) (h head, err error) {
+func decodeHead(b []byte, slot int) (h head, err error) {
 	body := b[:headBytes-4]
 	if name := string(bytes.TrimRight(b[:formatBytes], "\x00")); name != format && len(name) > len(formatOfAny) && name[:len(formatOfAny)] == formatOfAny {
 		return head{}, fmt.Errorf("its format is %q; this version of Sidecall reads %q: it was left untouched, run the version that wrote it", name, format)
 	}
-	if binary.BigEndian.Uint32(b[len(body):]) != checksum(0, body) {
+	if binary.BigEndian.Uint32(b[len(body):]) != checksum(int64(slot), body) {
 		return head{}, corrupt("the head of the file is damaged, or it is not a store")
 	}
 	for i, n := range [...]*int64{&h.commit, &h.clock, &h.tail, &h.durable, &h.end, &h.sum} {
@@ -176,7 +179,7 @@ func (f *file) readHeads() (other head, err error) {
 		if _, err := f.ReadAt(f.heads[i][:], int64(i)*pageSize); err != nil {
 			return head{}, corrupt("the file is shorter than its heads")
 		}
-		if heads[i], err = decodeHead(f.heads[i][:]); err != nil {
+		if heads[i], err = decodeHead(f.heads[i][:], i); err != nil {
 			return head{}, err
 		}
 	}
@@ -394,15 +397,25 @@ func (f *file) writeLog(b []byte) error {
 	return nil
 }
 
-// writeHead writes the head that comes after the one in force, in the place of the other.
-func (f *file) writeHead(next head) error {
-	slot := 1 - f.slot
-	b := next.encode(f.scratch[:0])
+// writeHead writes a head, which is in force then.
+func (f *file) writeHead(slot int, next head) error {
+	b := next.encode(f.scratch[:0], slot)
 	if _, err := f.put(b, int64(slot)*pageSize); err != nil {
 		return err
 	}
 	copy(f.heads[slot][:], b)
 	f.head, f.slot = next, slot
+	return nil
+}
+
+// confirm says that all of the log is on the disk, as it is. A file system that writes nothing
+// in place may have no room to say so: then the next commit says it.
+func (f *file) confirm() error {
+	next := f.head
+	next.durable, next.sum = next.end, int64(checksum(next.end, nil))
+	if err := f.writeHead(f.slot, next); !errors.Is(err, dedupe.ErrFull) {
+		return err
+	}
 	return nil
 }
 

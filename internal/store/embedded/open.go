@@ -30,9 +30,9 @@ func ensure(path string, log *slog.Logger) (err error) {
 	}
 	defer func() { err = errors.Join(err, os.Remove(f.Name())) }()
 	heads := make([]byte, segmentsAt)
-	for commit := range int64(2) {
-		h := head{commit: commit, clock: time.Now().UnixMilli()}
-		copy(heads[commit*pageSize:], h.encode(nil))
+	for slot := range 2 {
+		h := head{commit: int64(slot), clock: time.Now().UnixMilli()}
+		copy(heads[slot*pageSize:], h.encode(nil, slot))
 	}
 	_, err = f.Write(heads)
 	if err = errors.Join(err, f.Sync(), f.Close()); err != nil {

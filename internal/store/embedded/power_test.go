@@ -68,10 +68,25 @@ func aCommit(t *testing.T, round, size int) (before, after []byte) {
 		group = append(group, admitting(t, about(fmt.Sprint("new ", i))))
 	}
 	s.serve(group)
-	if after, err = os.ReadFile(path); err != nil {
+	return before, asWritten(t, path)
+}
+
+// asWritten is a file as it was before the disk had answered the last commit.
+func asWritten(t *testing.T, path string) []byte {
+	t.Helper()
+	file, err := os.ReadFile(path)
+	if err != nil {
 		t.Fatal(err)
 	}
-	return before, after
+	copied := filepath.Join(t.TempDir(), "written.db")
+	if err := os.WriteFile(copied, file, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	unanswered(t, copied)
+	if file, err = os.ReadFile(copied); err != nil {
+		t.Fatal(err)
+	}
+	return file
 }
 
 // crashed opens a mixture of both, and says what has become of the commit. What comes after it
@@ -112,10 +127,7 @@ func crashed(t *testing.T, random *rand.Rand, before, after []byte, size int) de
 			t.Fatal(err)
 		}
 		claim(t, s, request(id+" too", tool.NonIdempotent))
-		after, err := os.ReadFile(s.file.path)
-		if err != nil {
-			t.Fatal(err)
-		}
+		after := asWritten(t, s.file.path)
 		s.mustClose(t)
 		s = mixed(t, random, before, after)
 		for _, id := range known {
@@ -151,13 +163,38 @@ func mixed(t *testing.T, random *rand.Rand, before, after []byte) (s *Store) {
 			s.mustClose(t)
 		}
 		s = open(t, path, Options{})
-		before = mixed
-		var err error
-		if after, err = os.ReadFile(path); err != nil {
-			t.Fatal(err)
-		}
+		before, after = mixed, asWritten(t, path)
 	}
 	return s
+}
+
+// flip changes a bit of a file.
+func flip(path string, offset int64) error {
+	file, err := os.ReadFile(path)
+	if err != nil {
+		return err
+	}
+	file[offset] ^= 1
+	return os.WriteFile(path, file, 0o600)
+}
+
+// unanswered makes a file what it was before the disk had answered the last commit.
+func unanswered(t *testing.T, path string) {
+	t.Helper()
+	f, err := tryFile(path, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	other, err := f.readHeads()
+	if err == nil && f.durable == f.end {
+		before := f.head
+		before.durable = other.end
+		before.sum, _ = f.checksum(other.end)
+		err = f.writeHead(f.slot, before)
+	}
+	if err = errors.Join(err, f.Close()); err != nil {
+		t.Fatal(err)
+	}
 }
 
 func (s *Store) mustClose(t *testing.T) {
@@ -167,43 +204,41 @@ func (s *Store) mustClose(t *testing.T) {
 	}
 }
 
-// Damage of the last commit, before the file says that it is on the disk, is as if it had come
-// to no end; afterwards it is found.
-func TestDamageOfTheLastCommitIsALossOfPower(t *testing.T) {
+// Damage of the last commit of a process that was killed is found as soon as somebody was told
+// of it; before the disk had answered, it is as if the commit had come to no end.
+func TestDamageOfTheLastCommit(t *testing.T) {
 	t.Parallel()
-	for confirmed, want := range map[bool]error{false: nil, true: dedupe.ErrCorrupt} {
+	for told, want := range map[bool]error{false: nil, true: dedupe.ErrCorrupt} {
 		s := open(t, filepath.Join(t.TempDir(), "store.db"), Options{})
 		finished(t, s, "before", "ok")
-		s.still(func() {
-			if err := s.transact([]*operation{admitting(t, request("last", tool.NonIdempotent))}); err != nil {
-				t.Fatal(err)
-			}
-			if confirmed {
-				if err := s.commit(s.begin(), 0); err != nil {
-					t.Fatal(err)
-				}
-			}
-			s.damage(t, s.index.rows[s.index.digest(recordRow, encodeKey(request("last", 0).Key))].place)
-		})
+		claim(t, s, request("last", tool.NonIdempotent))
+		path := filepath.Join(t.TempDir(), "damaged.db")
 		file, err := os.ReadFile(s.file.path)
+		if err == nil {
+			err = os.WriteFile(path, file, 0o600)
+		}
 		if err != nil {
 			t.Fatal(err)
 		}
-		path := filepath.Join(t.TempDir(), "damaged.db")
-		if err := os.WriteFile(path, file, 0o600); err != nil {
+		if !told {
+			unanswered(t, path)
+		}
+		offset, _, err := s.file.offset(s.file.end - 1)
+		if err == nil {
+			err = flip(path, offset)
+		}
+		if err != nil {
 			t.Fatal(err)
 		}
 		again, err := Open(path, Options{})
 		if !errors.Is(err, want) {
-			t.Errorf("confirmed %v: %v", confirmed, err)
+			t.Errorf("told %v: %v", told, err)
 		}
 		if err == nil {
 			if got := lookup(t, again, "before"); got.State != dedupe.Done {
 				t.Errorf("what was before is %v", got.State)
 			}
-			if err := again.Close(); err != nil {
-				t.Error(err)
-			}
+			again.mustClose(t)
 		}
 	}
 }

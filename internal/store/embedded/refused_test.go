@@ -32,13 +32,13 @@ func TestAStoreThatDoesNotOpenSaysWhatToDo(t *testing.T) {
 			}
 			f, err := os.OpenFile(path, os.O_WRONLY, 0)
 			if err == nil {
-				_, err = f.WriteAt(append([]byte("sidecall records 6"), make([]byte, 100)...), pageSize)
+				_, err = f.WriteAt(append([]byte("sidecall records 7"), make([]byte, 100)...), pageSize)
 			}
 			if err := errors.Join(err, f.Close()); err != nil {
 				t.Fatal(err)
 			}
 			return path
-		}, []string{`"sidecall records 6"`, "run the version that wrote it"}},
+		}, []string{`"sidecall records 7"`, "run the version that wrote it"}},
 	} {
 		path := test.path(t)
 		before, _ := os.ReadFile(path) // a directory has none
