@@ -66,11 +66,8 @@ func (f *face) call(ctx context.Context, req *sdk.CallToolRequest) (*sdk.CallToo
 
 // made makes a call, which is a task where its client takes one and it is long.
 func (f *face) made(ctx context.Context, req *sdk.CallToolRequest, of named, call *sidecallv1.ExecuteToolStreamRequest) (*sidecallv1.ExecuteToolResponse, *taskResult, error) {
-	switch meta := req.Params.GetMeta(); {
-	case takesTasks(req.Session, meta):
-		return f.runOrHand(ctx, req, of, call, longAfter)
-	case wishesTask(req.Session, meta):
-		return f.asWished(ctx, req, of, call)
+	if takesTasks(req.Session, req.Params.GetMeta()) {
+		return f.runOrHand(ctx, req, of, call)
 	}
 	res, err := f.run(ctx, ctx, req, call)
 	return res, nil, err

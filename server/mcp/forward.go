@@ -125,5 +125,8 @@ func setPrivate(result sdk.Result) {
 // private is what of a profile's answers may be kept for its client alone.
 const private = "private"
 
-// stateless20260728 is the first revision without sessions.
-const stateless20260728 = "2026-07-28"
+// sessions20251125 is the last revision with sessions, stateless20260728 the first without.
+const (
+	sessions20251125  = "2025-11-25"
+	stateless20260728 = "2026-07-28"
+)

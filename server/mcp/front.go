@@ -113,14 +113,8 @@ func (f *Front) serve(w http.ResponseWriter, req *http.Request) {
 		f.stateless.ServeHTTP(w, req)
 		return
 	}
-	switch req.Method {
-	case http.MethodDelete:
+	if req.Method == http.MethodDelete {
 		f.asking.end(req.Header.Get("Mcp-Session-Id"))
-	case http.MethodPost:
-		if err := withWish(req); err != nil {
-			http.Error(w, err.Error(), http.StatusBadRequest)
-			return
-		}
 	}
 	if req.Header.Get("Mcp-Session-Id") == "" {
 		done, ok := f.open()
@@ -306,7 +300,7 @@ func (f *face) receive(next sdk.MethodHandler) sdk.MethodHandler {
 		if err != nil {
 			return result, err
 		}
-		return unwrapped(req.GetSession(), result), nil
+		return unwrapped(result), nil
 	}
 }
 

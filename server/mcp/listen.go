@@ -22,8 +22,8 @@ func (f *face) run(ctx, told context.Context, req *sdk.CallToolRequest, call *si
 		cancel() // whoever still waits for an answer waits for nothing
 		asking.Wait()
 	}()
-	// A later one is asked by the result of a round, and of a task nobody is.
-	call.Answers = !isStateless(req.Session) && !wishesTask(req.Session, req.Params.GetMeta())
+	// A later one is asked by the result of a round.
+	call.Answers = !isStateless(req.Session)
 	stream, err := f.options.Tools.ExecuteToolStream(ctx, call)
 	if err != nil {
 		return nil, err

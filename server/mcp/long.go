@@ -12,7 +12,7 @@ import (
 
 // runOrHand makes a call of a client that takes tasks. One that has not ended after a while goes on
 // without its request, which is answered with its handle.
-func (f *face) runOrHand(ctx context.Context, req *sdk.CallToolRequest, of named, call *sidecallv1.ExecuteToolStreamRequest, after time.Duration) (*sidecallv1.ExecuteToolResponse, *taskResult, error) {
+func (f *face) runOrHand(ctx context.Context, req *sdk.CallToolRequest, of named, call *sidecallv1.ExecuteToolStreamRequest) (*sidecallv1.ExecuteToolResponse, *taskResult, error) {
 	type end struct {
 		res *sidecallv1.ExecuteToolResponse
 		err error
@@ -28,7 +28,7 @@ func (f *face) runOrHand(ctx context.Context, req *sdk.CallToolRequest, of named
 		defer f.recovered("tools/call", &e.err)
 		e.res, e.err = f.run(running, told, req, call)
 	})
-	ticker := time.NewTicker(after)
+	ticker := time.NewTicker(longAfter)
 	defer ticker.Stop()
 	for {
 		select {
@@ -39,8 +39,6 @@ func (f *face) runOrHand(ctx context.Context, req *sdk.CallToolRequest, of named
 			e := <-ended
 			return e.res, nil, e.err
 		case <-ticker.C:
-			after = min(2*after, longAfter)
-			ticker.Reset(after)
 			// Only what has a record can be asked for.
 			known, err := f.execution(ctx, of)
 			if err == nil && known.GetState() == sidecallv1.ExecutionState_EXECUTION_STATE_CLAIMED {

@@ -81,17 +81,6 @@ type taskResult struct {
 	Poll          int64               `json:"pollIntervalMs"`
 	Result        *sdk.CallToolResult `json:"result,omitempty"`
 	Error         *jsonrpc.Error      `json:"error,omitempty"`
-	// old: it is told in the form of 2025-11-25.
-	old bool
-}
-
-// MarshalJSON implements json.Marshaler.
-func (t *taskResult) MarshalJSON() ([]byte, error) {
-	type plain taskResult
-	if t.old {
-		return json.Marshal(t.oldTask())
-	}
-	return json.Marshal((*plain)(t))
 }
 
 // acknowledged says that a request was heard.
@@ -154,18 +143,13 @@ func handed(t *taskResult) *sdk.CallToolResult {
 }
 
 // unwrapped is a result as its client gets it.
-func unwrapped(session sdk.Session, result sdk.Result) sdk.Result {
-	own, ok := session.(*sdk.ServerSession)
-	if !ok || result == nil {
-		return result
-	}
+func unwrapped(result sdk.Result) sdk.Result {
 	if called, ok := result.(*sdk.CallToolResult); ok {
 		if task, ok := called.Meta[metaTask].(*taskResult); ok {
-			task.old = !isStateless(own)
 			return task
 		}
 	}
-	return withTasks(own, result)
+	return result
 }
 
 // servesTasks has the server answer what is about tasks.
@@ -176,31 +160,22 @@ func (f *face) servesTasks() error {
 			if err != nil {
 				return nil, err
 			}
-			t := h.as(known)
-			t.old = !isStateless(session)
-			return t, nil
+			return h.as(known), nil
 		}),
 		sdk.AddReceivingCustomMethod(f.server, methodTaskUpdate, f.updateTask),
 		sdk.AddReceivingCustomMethod(f.server, methodTaskCancel, f.cancelTask),
-		sdk.AddReceivingCustomMethod(f.server, "tasks/result", f.taskEnd),
 	)
 }
 
 func (f *face) updateTask(ctx context.Context, session *sdk.ServerSession, params *taskParams) (*acknowledged, error) {
-	if !isStateless(session) {
-		return nil, errNoTasks
-	}
 	_, _, err := f.task(ctx, session, params)
 	return &acknowledged{ResultType: "complete"}, err
 }
 
 func (f *face) cancelTask(ctx context.Context, session *sdk.ServerSession, params *taskParams) (sdk.Result, error) {
-	h, known, err := f.task(ctx, session, params)
-	switch {
-	case err != nil:
+	h, _, err := f.task(ctx, session, params)
+	if err != nil {
 		return nil, err
-	case !isStateless(session):
-		return f.cancelled(ctx, session, params, h, known)
 	}
 	f.cancelTasks(h.is)
 	return &acknowledged{ResultType: "complete"}, nil
@@ -213,9 +188,9 @@ var errNoTasks = &jsonrpc.Error{Code: jsonrpc.CodeMethodNotFound, Message: "the 
 func (f *face) task(ctx context.Context, session *sdk.ServerSession, params *taskParams) (h handle, known *sidecallv1.Execution, err error) {
 	unknown := &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: "taskId: there is no such task of this caller, or it is forgotten"}
 	switch {
-	case !isStateless(session) && !hasOldTasks(session):
+	case !isStateless(session):
 		return h, nil, errNoTasks
-	case isStateless(session) && !takesTasks(session, params.GetMeta()):
+	case !takesTasks(session, params.GetMeta()):
 		return h, nil, &jsonrpc.Error{
 			Code: sdk.CodeMissingRequiredClientCapabilities, Message: "the client does not say that it takes tasks",
 			Data: json.RawMessage(`{"requiredCapabilities":{"extensions":{"` + tasksExtension + `":{}}}}`),

@@ -75,21 +75,3 @@ func TestAHandleIsOfOneClaim(t *testing.T) {
 		t.Error("a handle is read that was changed, or is not read")
 	}
 }
-
-// The wish for a task is moved, and nothing else of a message is changed.
-func TestTheWishForATaskIsMoved(t *testing.T) {
-	t.Parallel()
-	for message, want := range map[string]string{
-		`{"id":1.0,"params":{"name":"a","arguments":{"n":12345678901234567890},"task":{}}}`: `{"id":1.0,"params":{"_meta":{"dev.sidecall/asTask":true},"arguments":{"n":12345678901234567890},"name":"a","task":{}}}`,
-		`{"params":{"_meta":{"x":1e400},"task":null}}`:                                      `{"params":{"_meta":{"dev.sidecall/asTask":true,"x":1e400},"task":null}}`,
-		`{"params":{"_meta":7,"task":{"ttl":5}}}`:                                           `{"params":{"_meta":{"dev.sidecall/asTask":true},"task":{"ttl":5}}}`,
-		`{"params":{"arguments":{"task":1} }}`:                                              `{"params":{"arguments":{"task":1} }}`,
-		`{"params":"task"}`:                                                                 `{"params":"task"}`,
-		`["task"]`:                                                                          `["task"]`,
-		`"task`:                                                                             `"task`,
-	} {
-		if got := string(wishMoved([]byte(message))); got != want {
-			t.Errorf("%s becomes %s", message, got)
-		}
-	}
-}
