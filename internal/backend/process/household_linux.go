@@ -31,7 +31,7 @@ type household struct {
 // member is what is known of a command: one of these.
 type member struct {
 	cell *cell
-	mark uint64
+	mark string
 }
 
 const (
@@ -71,14 +71,10 @@ func keepCells() (release func(), err error) {
 }
 
 func keepOrphans() (release func(), err error) {
-	made, err := newMarks()
-	if err != nil {
-		return nil, err
-	}
 	if err := adopt(1); err != nil {
 		return nil, err
 	}
-	return keep(&household{marks: made}, true, func() { _ = adopt(0) }), nil
+	return keep(&household{marks: newMarks()}, true, func() { _ = adopt(0) }), nil
 }
 
 // adopt says whether orphans below this process are given to it.
@@ -151,10 +147,9 @@ func End(cmd *exec.Cmd) {
 func (h *household) expect(cmd *exec.Cmd) (m member, started func(error), err error) {
 	if h.cells != nil {
 		m.cell, started, err = h.cells.expect(cmd)
-	} else {
-		m.mark, started, err = h.marks.expect()
+		return m, started, err
 	}
-	return m, started, err
+	return member{mark: h.marks.set(cmd)}, func(error) {}, nil
 }
 
 // end kills what is left of a command, and waits for it.
@@ -177,15 +172,16 @@ func (h *household) end(cmd *exec.Cmd) {
 
 // endMarked kills the orphans with a mark. What they have started is given to this
 // process when they die, and found in the next turn.
-func (h *household) endMarked(mark uint64) {
+func (h *household) endMarked(mark string) {
 	h.reaping.Lock()
 	defer h.reaping.Unlock()
 	for range generations {
 		left := false
 		for _, pid := range h.orphans() {
-			if of, ok := markOf(pid); ok && of == mark && unix.Kill(pid, unix.SIGKILL) == nil {
-				left = reaped(pid) || left
+			if marked(pid, mark) && unix.Kill(pid, unix.SIGKILL) == nil {
+				awaitEnd(pid)
 			}
+			left = reaped(pid) || left // one that has ended has no environment, and may have left others
 		}
 		if !left {
 			return

@@ -38,7 +38,7 @@ func (h *household) reap() {
 	h.reaping.Lock()
 	defer h.reaping.Unlock()
 	for _, pid := range h.orphans() {
-		_, _ = unix.Wait4(pid, nil, unix.WNOHANG, nil) // one that has not ended is left alone
+		reaped(pid)
 	}
 }
 
@@ -60,8 +60,14 @@ func (h *household) orphans() []int {
 	return found
 }
 
-// reaped waits for a child that was killed; false when it takes too long.
+// reaped takes the end of a child; false for one that has not ended.
 func reaped(pid int) bool {
+	got, err := unix.Wait4(pid, nil, unix.WNOHANG, nil)
+	return err == nil && got == pid
+}
+
+// awaitEnd waits until a child that was killed has ended, for endPatience at most.
+func awaitEnd(pid int) {
 	if fd, err := unix.PidfdOpen(pid, 0); err == nil {
 		poll := []unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}
 		for until := time.Now().Add(endPatience); ; {
@@ -72,8 +78,6 @@ func reaped(pid int) bool {
 		}
 		_ = unix.Close(fd) // only waited on
 	}
-	got, err := unix.Wait4(pid, nil, unix.WNOHANG, nil)
-	return err == nil && got == pid
 }
 
 // children are the processes whose parent is this one. The list that the kernel
