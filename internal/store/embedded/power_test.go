@@ -242,3 +242,37 @@ func TestDamageOfTheLastCommit(t *testing.T) {
 		}
 	}
 }
+
+// That a commit is on the disk is said when the disk has answered, and not before.
+func TestACommitIsConfirmedByTheDisk(t *testing.T) {
+	t.Parallel()
+	s := open(t, filepath.Join(t.TempDir(), "store.db"), Options{})
+	finished(t, s, "before", "ok")
+	said := func() bool {
+		b := make([]byte, headBytes)
+		if _, err := s.file.ReadAt(b, int64(s.file.slot)*pageSize); err != nil {
+			t.Fatal(err)
+		}
+		h, err := decodeHead(b, s.file.slot)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return h.durable == h.end
+	}
+	s.still(func() {
+		sync := s.file.sync
+		s.file.sync = func() error {
+			if said() {
+				t.Error("it is said before the disk has answered")
+			}
+			return sync()
+		}
+		if err := s.transact([]*operation{admitting(t, request("last", tool.NonIdempotent))}); err != nil {
+			t.Fatal(err)
+		}
+		s.file.sync = sync
+		if !said() {
+			t.Error("it is not said when the disk has answered")
+		}
+	})
+}

@@ -12,6 +12,8 @@ func embedded() []Mutant {
 		one("embedded: claims of an earlier incarnation are given back", reopen,
 			"stored.Record = observed\n", "stored.Record = observed\n\t\t\tstored.State = dedupe.NotRun\n", embeddedHistories),
 		short(one("embedded: commits without a sync", database, "		err = f.sync()\n", "", unsynced)),
+		one("embedded: does not say that a commit is on the disk", database, "		err = f.confirm()\n", "", in("TestDamageOfTheLastCommit")),
+		one("embedded: says that a commit is on the disk before it is", database, "		err = f.sync()\n", "		err = errors.Join(f.confirm(), f.sync())\n", in("TestACommitIsConfirmedByTheDisk")),
 		one("embedded: a commit that fails is tried again", database, "	if err != nil {\n		return d.fail(err)\n	}\n	d.mu.Lock()", "	if err != nil {\n		return err\n	}\n	d.mu.Lock()", in("TestADiskThatIsFullAtTheSync")),
 		one("embedded: who fails leaves something behind", database, "t.rollback(before)", "_ = before", in("TestAPoisonedRequestFailsAlone")),
 		one("embedded: what is live is not moved", transaction, "	err = t.add(c, f.key, f.value)\n", "", in("TestWhatIsLiveIsMoved")),
