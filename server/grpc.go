@@ -91,7 +91,7 @@ func (g *GRPC) agents(in *intake, offered []string) *grpc.Server {
 	asked := newAsked()
 	server.RegisterService(in.methods(&sidecallv1.ToolService_ServiceDesc), &Service{Executor: g.executor, Offered: offered, bytes: in.bytes, mostArguments: in.most, readers: g.readers, loads: in.loads, asked: asked})
 	server.RegisterService(in.methods(&sidecallv1.ConversationService_ServiceDesc), &Conversations{Executor: g.executor, Book: g.options.Book, Offered: offered})
-	server.RegisterService(in.methods(&sidecallv1.McpService_ServiceDesc), &MCP{Executor: g.executor, Offered: offered, bytes: in.bytes, unread: in.unread, asked: asked, following: in.following})
+	server.RegisterService(in.methods(&sidecallv1.McpService_ServiceDesc), &MCP{Executor: g.executor, Offered: offered, bytes: in.bytes, unread: in.unread, asked: asked, following: in.following, followers: newFollowers(in.subscribed)})
 	g.forWorkers(server, in, offered)
 	return described(server, in, g.Health)
 }

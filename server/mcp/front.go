@@ -33,6 +33,8 @@ const (
 	sessionIdle = 30 * time.Minute
 	// followAgain is how long it takes until a sidecar that ended is followed again.
 	followAgain = time.Second
+	// followWait bounds how long a subscription waits for it to be followed.
+	followWait = 10 * time.Second
 )
 
 // Front serves the tools of a sidecar.
@@ -254,7 +256,7 @@ func newFace(ctx context.Context, options *Options, profile string, leaving *syn
 	}
 	f := &face{
 		options: options, profile: profile, servers: servers, leaving: leaving,
-		listed: map[string]*sidecallv1.Tool{}, subscribed: map[*sdk.ServerSession]map[string]bool{}, long: map[*long]bool{},
+		listed: map[string]*sidecallv1.Tool{}, subscribed: map[*sdk.ServerSession]map[string]string{}, begun: make(chan struct{}), long: map[*long]bool{},
 	}
 	f.handler = f.call
 	serves := &sdk.ServerOptions{
