@@ -88,13 +88,16 @@ func New(options Options) *Front {
 // looks at the host of requests. A page of another origin is refused.
 func (f *Front) Handler() http.Handler {
 	mux := http.NewServeMux()
-	mux.Handle("/mcp", f.Bounded(http.HandlerFunc(f.serve)))
-	mux.Handle("/mcp/{profile}", f.Bounded(http.HandlerFunc(f.serve)))
+	mux.Handle("/mcp", f.Bounded(http.HandlerFunc(f.serve), http.Error))
+	mux.Handle("/mcp/{profile}", f.Bounded(http.HandlerFunc(f.serve), http.Error))
 	return http.NewCrossOriginProtection().Handler(mux)
 }
 
-// Bounded is a handler under the bounds of the front, for what is served beside it.
-func (f *Front) Bounded(next http.Handler) http.Handler { return bounded(&f.options, next) }
+// Bounded is a handler under the bounds of the front, for what is served beside it, which refuses in
+// its own form.
+func (f *Front) Bounded(next http.Handler, refuse func(w http.ResponseWriter, why string, code int)) http.Handler {
+	return bounded(&f.options, next, refuse)
+}
 
 func (f *Front) serve(w http.ResponseWriter, req *http.Request) {
 	if _, err := f.face(req.Context(), req.PathValue("profile")); err != nil {
