@@ -11,6 +11,7 @@ import (
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/status"
 	"google.golang.org/grpc/tap"
 	"google.golang.org/protobuf/proto"
@@ -255,5 +256,41 @@ func TestWhateverAServerSaysCanBeCarried(t *testing.T) {
 	f := follow(t, t.Context(), dialWith(t, s, GRPCOptions{MaxRequestBytes: 4 << 20, MaxStreams: 10}))
 	if said, err := f.stream.Recv(); err != nil || said.GetMethod() != "notifications/resources/updated" {
 		t.Error(said, err)
+	}
+}
+
+// What agents have operators have too, of the tenant that they name: a call that tells of itself was there
+// in name alone.
+func TestACallOfAnOperatorTellsOfItself(t *testing.T) {
+	s := calltest.New(t, calltest.NewRoute(t, "act", tool.Idempotent, &calltest.Backend{Do: func(ctx context.Context, in backend.Invocation) (tool.Reply, *tool.Failure) {
+		answer, err := in.Caller.Asked(ctx, "elicitation/create", json.RawMessage(`{}`))
+		if err != nil {
+			t.Error(err)
+		}
+		return tool.Reply{Text: answer}, nil
+	}}))
+	client := dialTo(t, serve(t, NewGRPC(s.Executor, NewDrain(), slog.New(slog.DiscardHandler), GRPCOptions{MaxRequestBytes: 4 << 20, MaxStreams: 10}).Operators()))
+	ctx := metadata.AppendToOutgoingContext(t.Context(), tenantHeader, "narrow")
+	stream, err := client.ExecuteToolStream(ctx, &sidecallv1.ExecuteToolStreamRequest{Call: calltest.Request("toolu_1", "act"), Answers: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	asks, err := stream.Recv()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := sidecallv1.NewMcpServiceClient(client.conn).Answer(ctx, &sidecallv1.AnswerRequest{QuestionId: asks.GetMcp().GetQuestionId(), ResultJson: `{"yes":true}`}); err != nil {
+		t.Error(err)
+	}
+	ends, err := stream.Recv()
+	if err != nil || ends.GetResult().GetContent() != `{"yes":true}` {
+		t.Error(ends, err)
+	}
+	key := &sidecallv1.GetExecutionRequest{ConversationId: calltest.Request("", "").GetConversationId(), TurnId: calltest.Request("", "").GetTurnId(), ToolUseId: "toolu_1"}
+	if _, err := client.GetExecution(ctx, key); err != nil {
+		t.Errorf("of the tenant: %v", err)
+	}
+	if _, err := client.GetExecution(t.Context(), key); status.Code(err) != codes.NotFound {
+		t.Errorf("of another: %v", err)
 	}
 }
