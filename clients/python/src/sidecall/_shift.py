@@ -13,6 +13,7 @@ from typing import Any
 
 from sidecall._context import Context, Failure, _current, failure_of, fit, readable, result_of
 from sidecall._line import Line
+from sidecall._places import Places
 from sidecall._worker import Function, Worker
 from sidecall.v1 import worker_service_pb2 as pb
 
@@ -30,7 +31,7 @@ class Shift:
     thread each: there are no more of them than the worker has places."""
 
     def __init__(
-        self, worker: Worker, line: Line, places: asyncio.Semaphore, taken_in: Callable[[Mapping[str, str]], None]
+        self, worker: Worker, line: Line, places: Places, taken_in: Callable[[Mapping[str, str]], None]
     ) -> None:
         """``places`` are those of the worker, over all its streams. ``taken_in`` is given
         the names that models call, by those of the functions, when the sidecar has taken
@@ -138,7 +139,7 @@ class Shift:
 class _Running:
     """A call that runs, when it has got a place: calls of an earlier stream may have them all."""
 
-    def __init__(self, invoke: pb.WorkerInvoke, places: asyncio.Semaphore, say: Callable[[str], None]) -> None:
+    def __init__(self, invoke: pb.WorkerInvoke, places: Places, say: Callable[[str], None]) -> None:
         self._places = places
         self._arguments = invoke.arguments_json
         self._context = Context(invoke, say)
