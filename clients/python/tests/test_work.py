@@ -441,7 +441,8 @@ class WorkTest(unittest.TestCase):
             stream.take_in()
             stream.invoke("f", '{"n": 4}')  # waits, until nobody waits for it
             stream.cancel()
-            self.assertTrue(stream.next("result").not_run)
+            said = stream.next("result")
+            self.assertEqual((said.code, said.not_run), ("OVERLOADED", True))
             stream.invoke("f", '{"n": 5}')  # waits, and has the place then
             gates[-1].set()
             self.assertEqual(old.next("result").content, "done")

@@ -22,6 +22,9 @@ log = logging.getLogger("sidecall")
 #: The version of the protocol that is spoken here.
 PROTOCOL = 1
 
+#: What a call hears that has got no place.
+_OVERLOADED = Failure("this worker has as many calls as it wants", code="OVERLOADED", not_run=True)
+
 #: Characters of what is said of progress.
 LONGEST_NOTE = 1024
 
@@ -116,7 +119,7 @@ class Shift:
             why = Failure(f"this worker has no function {invoke.tool}", code="NOT_FOUND", not_run=True)
             self._answer(invoke, failure_of(why))
         elif len(self._calls) >= self._worker.max_in_flight:
-            self._answer(invoke, failure_of(Failure("this worker has as many calls as it wants", code="OVERLOADED", not_run=True)))
+            self._answer(invoke, failure_of(_OVERLOADED))
         else:
             running = self._calls[invoke.invocation_id] = _Running(invoke, self._places, lambda note: self._progress(invoke, note))
             running.start(function, lambda result: self._ended(invoke, result))
@@ -156,7 +159,7 @@ class _Running:
         def over(task: asyncio.Task[pb.WorkerResult]) -> None:
             if timer is not None:
                 timer.cancel()
-            ended(failure_of(Failure("the call was cancelled", not_run=not self._begun)) if task.cancelled() else task.result())
+            ended(failure_of(Failure("the call was cancelled") if self._begun else _OVERLOADED) if task.cancelled() else task.result())
 
         self._task.add_done_callback(over)
 
