@@ -17,11 +17,15 @@ type Drain struct {
 	mu       sync.Mutex
 	inFlight int
 	draining bool
-	idle     chan struct{} // closed when draining and nothing is in flight
+	idle     chan struct{} // closed when draining and nothing was in flight
+	end      func()        // closes it, once
 }
 
 // NewDrain returns a Drain that lets everything in.
-func NewDrain() *Drain { return &Drain{idle: make(chan struct{})} }
+func NewDrain() *Drain {
+	idle := make(chan struct{})
+	return &Drain{idle: idle, end: sync.OnceFunc(func() { close(idle) })}
+}
 
 // errDraining promises that nothing was started.
 var errDraining = status.Error(codes.Unavailable, "the sidecar is draining; nothing was started, send the request again to another one or later")
@@ -77,7 +81,7 @@ func (d *Drain) leave() {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if d.inFlight--; d.inFlight == 0 && d.draining {
-		close(d.idle)
+		d.end()
 	}
 }
 
@@ -85,11 +89,8 @@ func (d *Drain) leave() {
 // ends. It returns how many were still in flight then.
 func (d *Drain) Start(ctx context.Context) int {
 	d.mu.Lock()
-	if !d.draining {
-		d.draining = true
-		if d.inFlight == 0 {
-			close(d.idle)
-		}
+	if d.draining = true; d.inFlight == 0 {
+		d.end()
 	}
 	d.mu.Unlock()
 	select {

@@ -2,6 +2,7 @@ package server
 
 import (
 	"context"
+	"crypto/rand"
 	"encoding/json"
 	"sync"
 	"time"
@@ -10,56 +11,149 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
+	"github.com/sidecall/sidecall/internal/backend"
 	"github.com/sidecall/sidecall/internal/catalog"
 	"github.com/sidecall/sidecall/internal/forward"
 	sidecallv1 "github.com/sidecall/sidecall/proto/sidecall/v1"
 )
 
 const (
-	// maxNews bounds what waits for one who follows servers.
-	maxNews = 1000
 	// lookAgain is how often it is looked whether the tools are others.
 	lookAgain = time.Second
 	// toolsChanged is the notification that they are.
 	toolsChanged = "notifications/tools/list_changed"
+	// maxURI bounds what is subscribed to, in bytes: of a longer one no server is heard.
+	maxURI = 4 << 10
+	// leaveTime bounds how long servers have to hear that a follower has left.
+	leaveTime = 2 * time.Second
 )
 
-// news are what changed and was not told yet: of several alike, one.
-type news struct {
-	mu    sync.Mutex
-	waits map[string]*sidecallv1.FollowResponse
-	there chan struct{}
+// followers are those of one listener, by ids that nobody can guess.
+type followers struct {
+	// places has one for each subscription of theirs.
+	places chan struct{}
+
+	mu  sync.Mutex
+	all map[string]*follower
 }
 
-func newNews() *news {
-	return &news{waits: make(map[string]*sidecallv1.FollowResponse), there: make(chan struct{}, 1)}
+// follower is who follows. What it has subscribed to lasts no longer than that, and nobody else
+// ends it.
+type follower struct {
+	*followers
+
+	id string
+	// ends are those of its subscriptions, by URI: as many as there are. mu guards them; nil when it
+	// has left.
+	ends map[string][]func(context.Context) error
 }
 
-// add takes a notification in. It never waits.
-func (n *news) add(method string, params json.RawMessage) {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	key := method + string(params)
-	if len(n.waits) == maxNews && n.waits[key] == nil {
-		return
+func newFollowers(places chan struct{}) *followers {
+	return &followers{places: places, all: make(map[string]*follower)}
+}
+
+func (f *followers) enter() *follower {
+	one := &follower{followers: f, id: rand.Text(), ends: make(map[string][]func(context.Context) error)}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.all[one.id] = one
+	return one
+}
+
+// of is the follower of an id; nil when there is none.
+func (f *followers) of(id string) *follower {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.all[id]
+}
+
+// leave ends all that a follower has subscribed to.
+func (f *follower) leave(ctx context.Context) {
+	f.mu.Lock()
+	delete(f.all, f.id)
+	ends := f.ends
+	f.ends = nil
+	f.mu.Unlock()
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), leaveTime)
+	defer cancel()
+	for _, of := range ends {
+		for _, end := range of {
+			_ = end(ctx) // a server that does not hear of it tells nobody
+			<-f.places
+		}
 	}
-	n.waits[key] = &sidecallv1.FollowResponse{Method: method, ParamsJson: carried(string(params))}
+}
+
+// subscribe has servers tell of a resource.
+func (f *follower) subscribe(ctx context.Context, servers forward.Servers, uri string) error {
 	select {
-	case n.there <- struct{}{}:
+	case f.places <- struct{}{}:
 	default:
+		return status.Errorf(codes.ResourceExhausted, "OVERLOADED: %d resources are subscribed to here, and no more may be; nothing was started, end a subscription first", cap(f.places))
 	}
+	end, err := servers.Subscribe(ctx, uri)
+	if err != nil {
+		<-f.places
+		return err
+	}
+	f.mu.Lock()
+	here := f.ends != nil
+	if here {
+		f.ends[uri] = append(f.ends[uri], end)
+	}
+	f.mu.Unlock()
+	if here {
+		return nil
+	}
+	<-f.places
+	_ = end(ctx) // it has left
+	return errNotFollowed
 }
 
-func (n *news) take() []*sidecallv1.FollowResponse {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	all := make([]*sidecallv1.FollowResponse, 0, len(n.waits))
-	for key, one := range n.waits {
-		all = append(all, one)
-		delete(n.waits, key)
+// unsubscribe ends one subscription of a resource, of those that are its own.
+func (f *follower) unsubscribe(ctx context.Context, uri string) error {
+	f.mu.Lock()
+	ends := f.ends[uri]
+	switch len(ends) {
+	case 0:
+		f.mu.Unlock()
+		return nil
+	case 1:
+		delete(f.ends, uri)
+	default:
+		f.ends[uri] = ends[1:]
 	}
-	return all
+	f.mu.Unlock()
+	<-f.places
+	return ends[0](context.WithoutCancel(ctx))
 }
+
+var errNotFollowed = status.Error(codes.FailedPrecondition, "follow_id: no stream of Follow with that is open; nothing was started, open one, and subscribe with the follow_id of its first message")
+
+// subscription begins or ends one.
+func (m *MCP) subscription(ctx context.Context, servers forward.Servers, req *sidecallv1.ForwardRequest) (json.RawMessage, error) {
+	f := m.followers.of(req.GetFollowId())
+	if f == nil {
+		return nil, errNotFollowed
+	}
+	var of struct {
+		URI string `json:"uri"`
+	}
+	if err := json.Unmarshal([]byte(req.GetParamsJson()), &of); err != nil || of.URI == "" || len(of.URI) > maxURI {
+		return nil, &backend.Refusal{Code: badParams, Message: "uri: the URI of a resource is expected, of 4096 bytes at most"}
+	}
+	if req.GetMethod() == methodUnsubscribe {
+		return json.RawMessage(`{}`), f.unsubscribe(ctx, of.URI)
+	}
+	return json.RawMessage(`{}`), f.subscribe(ctx, servers, of.URI)
+}
+
+// By what a subscription begins and ends, and the error of JSON-RPC for parameters that cannot be.
+const (
+	methodSubscribe   = "resources/subscribe"
+	methodUnsubscribe = "resources/unsubscribe"
+	badParams         = -32602
+)
 
 // follow tells who follows a profile what changes, until it leaves.
 func (m *MCP) follow(ctx context.Context, req *sidecallv1.FollowRequest, stream grpc.ServerStream) error {
@@ -69,33 +163,37 @@ func (m *MCP) follow(ctx context.Context, req *sidecallv1.FollowRequest, stream 
 	default:
 		return status.Error(codes.ResourceExhausted, "too many follow already")
 	}
-	n := newNews()
-	stop := func() {}
+	f := m.followers.enter()
+	defer f.leave(ctx)
+	there := make(chan struct{}, 1)
+	next, stop := forward.Servers(nil).Listen(there)
 	defer func() { stop() }()
 	look := time.NewTicker(lookAgain)
 	defer look.Stop()
 	var seen *catalog.Snapshot
 	for {
+		for note, more := next(); more; note, more = next() {
+			if err := stream.SendMsg(&sidecallv1.FollowResponse{Method: note.Method, ParamsJson: carried(note.Params)}); err != nil {
+				return err
+			}
+		}
 		if now := m.Executor.Catalog.Snapshot(); now != seen {
 			profile, err := profileOf(now, req.GetProfile(), m.Offered)
 			if err != nil {
 				return err
 			}
 			stop()
-			stop = forward.Of(now.Routes(profile)).Listen(n.add)
+			next, stop = forward.Of(now.Routes(profile)).Listen(there)
 			seen = now
-			n.add(toolsChanged, nil)
+			if err := stream.SendMsg(&sidecallv1.FollowResponse{Method: toolsChanged, FollowId: f.id}); err != nil {
+				return err
+			}
 		}
 		select {
 		case <-ctx.Done():
 			return ctx.Err()
 		case <-look.C:
-		case <-n.there:
-			for _, one := range n.take() {
-				if err := stream.SendMsg(one); err != nil {
-					return err
-				}
-			}
+		case <-there:
 		}
 	}
 }

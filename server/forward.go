@@ -32,6 +32,7 @@ type MCP struct {
 	asked  *questionsAsked
 	// following has a place for each who follows.
 	following chan struct{}
+	followers *followers
 }
 
 // Forward hands a request on.
@@ -54,13 +55,22 @@ func (m *MCP) Forward(ctx context.Context, req *sidecallv1.ForwardRequest) (*sid
 	var load limit.Load
 	load.Of(m.bytes)
 	defer load.Release()
-	result, err := servers.Request(ctx, req.GetMethod(), json.RawMessage(req.GetParamsJson()), &load)
+	var result json.RawMessage
+	subscribes := req.GetMethod() == methodSubscribe || req.GetMethod() == methodUnsubscribe
+	if subscribes {
+		result, err = m.subscription(ctx, servers, req)
+	} else {
+		result, err = servers.Request(ctx, req.GetMethod(), json.RawMessage(req.GetParamsJson()), &load)
+	}
 	if refusal, ok := errors.AsType[*backend.Refusal](err); ok {
 		encoded, err := json.Marshal(refusal)
 		return &sidecallv1.ForwardResponse{ErrorJson: carried(string(encoded))}, err
 	}
-	if err != nil {
+	if _, said := status.FromError(err); !said {
 		return nil, status.Error(codes.Unavailable, err.Error())
+	}
+	if err != nil || subscribes {
+		return &sidecallv1.ForwardResponse{ResultJson: string(result)}, err
 	}
 	// It had no effect, so it may be given up where too many came at the same time.
 	if err := m.unread.refuse(); err != nil {

@@ -83,17 +83,18 @@ func NewGRPC(executor *call.Executor, drain *Drain, logger *slog.Logger, options
 func (g *GRPC) Agents(offered ...string) *grpc.Server { return g.agents(g.intake(), offered) }
 
 func (g *GRPC) agents(in *intake, offered []string) *grpc.Server {
-	options := []grpc.ServerOption{grpc.UnknownServiceHandler(g.elsewhere)}
-	if name := tenantOf(offered); name != "" {
-		options = append(options, grpc.ChainUnaryInterceptor(ofTenant(name)))
-	}
-	server := g.server(in, append(options, g.streamed(in, tenantOf(offered)))...)
+	server := g.server(in, ofTenant(tenantOf(offered)), grpc.UnknownServiceHandler(g.elsewhere))
+	g.forAgents(server, in, offered)
+	g.forWorkers(server, in, offered)
+	return described(server, in, g.Health)
+}
+
+// forAgents registers what agents have, and operators too.
+func (g *GRPC) forAgents(server *grpc.Server, in *intake, offered []string) {
 	asked := newAsked()
 	server.RegisterService(in.methods(&sidecallv1.ToolService_ServiceDesc), &Service{Executor: g.executor, Offered: offered, bytes: in.bytes, mostArguments: in.most, readers: g.readers, loads: in.loads, asked: asked})
 	server.RegisterService(in.methods(&sidecallv1.ConversationService_ServiceDesc), &Conversations{Executor: g.executor, Book: g.options.Book, Offered: offered})
-	server.RegisterService(in.methods(&sidecallv1.McpService_ServiceDesc), &MCP{Executor: g.executor, Offered: offered, bytes: in.bytes, unread: in.unread, asked: asked, following: in.following})
-	g.forWorkers(server, in, offered)
-	return described(server, in, g.Health)
+	server.RegisterService(in.methods(&sidecallv1.McpService_ServiceDesc), &MCP{Executor: g.executor, Offered: offered, bytes: in.bytes, unread: in.unread, asked: asked, following: in.following, followers: newFollowers(in.subscribed)})
 }
 
 // Operators returns the server of those who look after the sidecar:
@@ -101,9 +102,8 @@ func (g *GRPC) agents(in *intake, offered []string) *grpc.Server {
 // its user, so it is to serve a unix socket.
 func (g *GRPC) Operators() *grpc.Server {
 	in := g.intake()
-	server := g.server(in, grpc.Creds(peerCredentials{}), grpc.ChainUnaryInterceptor(ofTenantNamed))
-	server.RegisterService(in.methods(&sidecallv1.ToolService_ServiceDesc), &Service{Executor: g.executor, bytes: in.bytes, mostArguments: in.most, readers: g.readers, loads: in.loads})
-	server.RegisterService(in.methods(&sidecallv1.ConversationService_ServiceDesc), &Conversations{Executor: g.executor, Book: g.options.Book})
+	server := g.server(in, ofTenantNamed, grpc.Creds(peerCredentials{}))
+	g.forAgents(server, in, nil)
 	server.RegisterService(in.methods(&sidecallv1.OperatorService_ServiceDesc), &Operator{Executor: g.executor, Metrics: g.options.Metrics, loads: in.loads})
 	return described(server, in, g.Health)
 }
@@ -123,12 +123,14 @@ func described(server *grpc.Server, in *intake, answers healthpb.HealthServer) *
 	return server
 }
 
-// server returns a server without services.
-func (g *GRPC) server(in *intake, more ...grpc.ServerOption) *grpc.Server {
+// server returns a server without services. tenant says whose a request is.
+func (g *GRPC) server(in *intake, tenant grpc.UnaryServerInterceptor, more ...grpc.ServerOption) *grpc.Server {
 	options := g.options
+	chain := []grpc.UnaryServerInterceptor{tenant, readable, g.drain.intercept, in.fewLoads, withTraceContext, recovered(g.logger)}
 	return grpc.NewServer(append(append(watchSent(), more...),
 		grpc.ForceServerCodecV2(in.codec),
-		grpc.ChainUnaryInterceptor(g.unary(in)...),
+		grpc.ChainUnaryInterceptor(chain...),
+		grpc.ChainStreamInterceptor(streamed(in, chain)),
 		grpc.MaxRecvMsgSize(options.MaxRequestBytes+max(options.MaxRequestBytes/4, wellBeyond)),
 		grpc.MaxConcurrentStreams(options.MaxStreams),
 		grpc.MaxHeaderListSize(maxHeaders),
@@ -143,11 +145,6 @@ func (g *GRPC) server(in *intake, more ...grpc.ServerOption) *grpc.Server {
 		grpc.WaitForHandlers(true),
 		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: 10 * time.Second, PermitWithoutStream: true}),
 	)...)
-}
-
-// unary are the interceptors of what has one request and one response.
-func (g *GRPC) unary(in *intake) []grpc.UnaryServerInterceptor {
-	return []grpc.UnaryServerInterceptor{readable, g.drain.intercept, in.fewLoads, withTraceContext, recovered(g.logger)}
 }
 
 // elsewhere answers a request for a service that agents do not have. One who asks
@@ -205,12 +202,8 @@ func recovered(logger *slog.Logger) grpc.UnaryServerInterceptor {
 
 // streamed receives the requests that are answered by a stream as those of any call are received,
 // and has them pass by what every call passes by.
-func (g *GRPC) streamed(in *intake, tenant string) grpc.ServerOption {
-	chain := g.unary(in)
-	if tenant != "" {
-		chain = append([]grpc.UnaryServerInterceptor{ofTenant(tenant)}, chain...)
-	}
-	return grpc.ChainStreamInterceptor(func(srv any, stream grpc.ServerStream, info *grpc.StreamServerInfo, next grpc.StreamHandler) error {
+func streamed(in *intake, chain []grpc.UnaryServerInterceptor) grpc.StreamServerInterceptor {
+	return func(srv any, stream grpc.ServerStream, info *grpc.StreamServerInfo, next grpc.StreamHandler) error {
 		var req proto.Message
 		var answer func(ctx context.Context) error
 		sent := question{stream, in} // which ends when it is not read
@@ -240,7 +233,7 @@ func (g *GRPC) streamed(in *intake, tenant string) grpc.ServerOption {
 			return nil, answer(ctx)
 		})
 		return err
-	})
+	}
 }
 
 // through runs a handler behind interceptors.

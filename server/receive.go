@@ -54,8 +54,8 @@ type intake struct {
 	maxBatch func() int
 	unread   *backlog
 	// loads has a place for each page of a conversation that is read, following one for each who
-	// follows an MCP server.
-	loads, following chan struct{}
+	// follows an MCP server, and subscribed one for each subscription of theirs.
+	loads, following, subscribed chan struct{}
 }
 
 // newIntake returns the intake of one of so many servers that have bytes in common. Each
@@ -67,6 +67,7 @@ func newIntake(bytes *limit.Bytes, servers, most int) *intake {
 	in := &intake{
 		bytes: bytes, arriving: new(arrivals), most: most, single: most, slack: max(most/4, wellBeyond), excess: codes.ResourceExhausted,
 		loads: make(chan struct{}, max(maxLoading/max(servers, 1), 1)), following: make(chan struct{}, max(maxFollowing/max(servers, 1), 1)),
+		subscribed: make(chan struct{}, max(maxSubscribed/max(servers, 1), 1)),
 	}
 	if bytes != nil {
 		in.arriving.most = max(bytes.Max()/2, leastArriving)
@@ -313,5 +314,5 @@ func (in *intake) tooLarge(ctx context.Context, size int64) error {
 // gRPC to refuse it before it is read: in its own words, which name no setting.
 const wellBeyond = 1 << 20
 
-// maxFollowing bounds who follows servers at a time.
-const maxFollowing = 1000
+// maxFollowing bounds who follows servers at a time, maxSubscribed what they have subscribed to.
+const maxFollowing, maxSubscribed = 1000, 1000

@@ -379,3 +379,16 @@ func TestAClientSeesTheCorrectedCall(t *testing.T) {
 		t.Errorf("%d executions", n)
 	}
 }
+
+// What holds a drain that has come to its end already ends it no second time.
+func TestADrainEndsOnce(t *testing.T) {
+	drain := NewDrain()
+	if left := drain.Start(t.Context()); left != 0 {
+		t.Fatalf("%d in flight", left)
+	}
+	release := drain.Hold()
+	release()
+	if left := drain.Start(t.Context()); left != 0 {
+		t.Errorf("%d in flight", left)
+	}
+}

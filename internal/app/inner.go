@@ -61,6 +61,7 @@ func (i *Inner) Effect(name string) tool.Effect {
 
 // Execute makes a call for a tenant.
 func (i *Inner) Execute(ctx context.Context, tenant string, req *sidecallv1.ExecuteToolStreamRequest) *sidecallv1.ExecuteToolResponse {
+	defer i.parts.drain.Hold()()
 	lease := i.parts.catalog.Lease()
 	defer lease.Release()
 	request := call.NewRequest(tenant, req.GetCall())

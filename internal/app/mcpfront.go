@@ -49,8 +49,9 @@ func newMCPFront(p *parts, version string, bytes *limit.Bytes) *mcpFront {
 	})
 	pages := http.NewServeMux()
 	pages.Handle("/", f.front.Handler())
-	pages.Handle("/v1/tools", f.front.Bounded(rest.Handler(tools)))
-	pages.Handle("/v1/tools/", f.front.Bounded(rest.Handler(tools)))
+	calls := f.front.Bounded(rest.Handler(tools), rest.Error)
+	pages.Handle("/v1/tools", calls)
+	pages.Handle("/v1/tools/", calls)
 	hosts := append([]string{cfg.Reveal()}, cfg.Hosts...)
 	f.server = &http.Server{
 		Handler:           server.OnlyHosts(pages, "http.hosts", hosts...),

@@ -41,7 +41,10 @@ func (s *shop) ask(t *testing.T, method, path, body string, header http.Header) 
 		t.Fatal(err)
 	}
 	if err := json.Unmarshal(text, &answer); err != nil {
-		answer = map[string]any{"text": string(text)}
+		t.Errorf("%s %s is answered %d with no JSON: %.200q", method, path, res.StatusCode, text)
+	}
+	if res.StatusCode != http.StatusOK && (answer["status"] == nil || answer["message"] == nil || len(answer) != 2) {
+		t.Errorf("%s %s is answered %d in another shape: %v", method, path, res.StatusCode, answer)
 	}
 	return res.StatusCode, answer
 }
@@ -125,7 +128,7 @@ func TestARequestOfJSONThatIsNone(t *testing.T) {
 		"a query of nothing": {"GET", "/v1/tools?profile=%zz", ``, nil, 400, "UTF-8"},
 		"a long name":        {"POST", "/v1/tools/pay", `{"tool_name":"` + strings.Repeat("q", 5000) + `"}`, isJSON, 400, "tool_name"},
 		"a page of another":  {"POST", "/v1/tools/pay", `{}`, http.Header{"Content-Type": {"application/json"}, "Origin": {"https://example.com"}}, 403, "cross-origin"},
-		"a GET of a call":    {"GET", "/v1/tools/pay", ``, nil, 405, "Method Not Allowed"},
+		"a GET of a call":    {"GET", "/v1/tools/pay", ``, nil, 405, "POST /v1/tools/NAME"},
 		"a page of nobody":   {"GET", "/v1/tools?page_token=x", ``, nil, 400, "page_token"},
 	} {
 		code, res := s.ask(t, c.method, c.path, c.body, c.header)
@@ -134,8 +137,8 @@ func TestARequestOfJSONThatIsNone(t *testing.T) {
 			t.Errorf("%s: %d %s, want %d with %q", name, code, said, c.code, c.says)
 		}
 	}
-	if code, _ := s.post(t, "pay", `{"tool_use_id":"1","arguments":{"x":"`+strings.Repeat("x", 32<<20)+`"}}`); code != http.StatusRequestEntityTooLarge {
-		t.Errorf("32 MiB are answered %d", code)
+	if code, res := s.post(t, "pay", `{"tool_use_id":"1","arguments":{"x":"`+strings.Repeat("x", 32<<20)+`"}}`); code != http.StatusRequestEntityTooLarge || res["status"] != "ResourceExhausted" {
+		t.Errorf("32 MiB are answered %d %v", code, res)
 	}
 	if n := s.paid.Load(); n != 0 {
 		t.Errorf("%d payments", n)
@@ -155,7 +158,7 @@ func TestAnAnswerForWhichThereIsNoRoomIsNoEmptyOne(t *testing.T) {
 	t.Parallel()
 	front := mcp.New(mcp.Options{MaxRequestBytes: 4 << 20, Bytes: limit.NewBytes(4 << 20)})
 	defer front.Close()
-	server := httptest.NewServer(front.Bounded(rest.Handler(long{})))
+	server := httptest.NewServer(front.Bounded(rest.Handler(long{}), rest.Error))
 	defer server.Close()
 	res, err := http.Post(server.URL+"/v1/tools/pay", "application/json", strings.NewReader(`{"tool_use_id":"a"}`))
 	if err == nil {

@@ -142,10 +142,16 @@ type Relay interface {
 	// returns the result as it came. An error that is the server's own is a *Refusal.
 	Forward(ctx context.Context, method string, params json.RawMessage, room Room) (result json.RawMessage, err error)
 
-	// Listen has hear told of the notifications of its server that are for everybody, until stop
-	// is called. It is called from any goroutine, and must not wait.
-	Listen(hear func(method string, params json.RawMessage)) (stop func())
+	// Subscribe has its server tell of a resource, among what is for everybody, until end is called.
+	Subscribe(ctx context.Context, uri string) (end func(context.Context) error, err error)
+
+	// Listen signals, without waiting, that the server has said something that is for everybody,
+	// until stop is called. next is what it has said since, one by one; false when that is all.
+	Listen(there chan<- struct{}) (next func() (Note, bool), stop func())
 }
+
+// Note is a notification of MCP.
+type Note struct{ Method, Params string }
 
 // Refusal is an error of a server in the place of a result, as JSON-RPC has it.
 type Refusal struct {

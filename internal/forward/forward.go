@@ -54,19 +54,60 @@ func Of(routes []*catalog.Route) Servers {
 	return all
 }
 
-// Listen has hear told of what the servers say to everybody, until stop is called.
-func (s Servers) Listen(hear func(method string, params json.RawMessage)) (stop func()) {
-	stops := make([]func(), 0, len(s))
-	for _, server := range s {
-		stops = append(stops, server.Relay.Listen(func(method string, params json.RawMessage) {
-			hear(method, json.RawMessage(server.mask(string(params))))
-		}))
+// Listen signals that a server has said something to everybody, until stop is called; next is what
+// they have said since, as in backend.Relay.
+func (s Servers) Listen(there chan<- struct{}) (next func() (backend.Note, bool), stop func()) {
+	nexts, stops := make([]func() (backend.Note, bool), len(s)), make([]func(), len(s))
+	for i, server := range s {
+		nexts[i], stops[i] = server.Relay.Listen(there)
 	}
-	return func() {
+	next = func() (backend.Note, bool) {
+		for i, server := range s {
+			if note, ok := nexts[i](); ok {
+				return backend.Note{Method: note.Method, Params: server.mask(note.Params)}, true
+			}
+		}
+		return backend.Note{}, false
+	}
+	return next, func() {
 		for _, stop := range stops {
 			stop()
 		}
 	}
+}
+
+// Subscribe has all servers tell of a resource, until end is called: many take any subscription,
+// so that a yes does not say whose the resource is. It is an error when none takes it.
+func (s Servers) Subscribe(ctx context.Context, uri string) (end func(context.Context) error, err error) {
+	ends := make([]func(context.Context) error, len(s))
+	errs := s.each(ctx, func(ctx context.Context, i int) (err error) {
+		ends[i], err = s[i].Relay.Subscribe(ctx, uri)
+		return s[i].masked(err)
+	})
+	if !slices.Contains(errs, nil) {
+		return nil, most(errs)
+	}
+	return func(ctx context.Context) error {
+		return errors.Join(s.each(ctx, func(ctx context.Context, i int) error {
+			if ends[i] == nil {
+				return nil
+			}
+			return s[i].masked(ends[i](ctx))
+		})...)
+	}, nil
+}
+
+// each asks all servers at the same time, each for no longer than a list may take.
+func (s Servers) each(ctx context.Context, ask func(ctx context.Context, i int) error) []error {
+	ctx, cancel := context.WithTimeout(ctx, listTime)
+	defer cancel()
+	errs := make([]error, len(s))
+	var all sync.WaitGroup
+	for i := range s {
+		all.Go(func() { errs[i] = ask(ctx, i) })
+	}
+	all.Wait()
+	return errs
 }
 
 // lists are the methods that list something: under which key, and which member is the name that
@@ -82,45 +123,19 @@ func (s Servers) Request(ctx context.Context, method string, params json.RawMess
 	if list, ok := lists[method]; ok {
 		return s.list(ctx, method, list.key, list.name, room)
 	}
-	if method == "resources/subscribe" || method == "resources/unsubscribe" {
-		return s.every(ctx, method, params, room)
-	}
 	return s.first(ctx, method, params, room)
-}
-
-// every asks all servers, and is the answer of the first that has one: many take any subscription,
-// so that a yes does not say whose the resource is.
-func (s Servers) every(ctx context.Context, method string, params json.RawMessage, room backend.Room) (json.RawMessage, error) {
-	ctx, cancel := context.WithTimeout(ctx, listTime)
-	defer cancel()
-	results, errs := make([]json.RawMessage, len(s)), make([]error, len(s))
-	var all sync.WaitGroup
-	for i, server := range s {
-		all.Go(func() { results[i], errs[i] = server.ask(ctx, method, params, room) })
-	}
-	all.Wait()
-	if i := slices.Index(errs, nil); i >= 0 {
-		return results[i], nil
-	}
-	return nil, most(errs)
 }
 
 // list makes one list, without pages. A server that does not answer, or has nothing of the kind,
 // adds nothing to it.
 func (s Servers) list(ctx context.Context, method, key, name string, room backend.Room) (json.RawMessage, error) {
-	ctx, cancel := context.WithTimeout(ctx, listTime)
-	defer cancel()
-	found, errs := make([][]map[string]json.RawMessage, len(s)), make([]error, len(s))
-	var all sync.WaitGroup
-	for i, server := range s {
-		all.Go(func() {
-			errs[i] = server.pages(ctx, method, key, room, func(item map[string]json.RawMessage) bool {
-				found[i] = append(found[i], item)
-				return len(found[i]) < maxItems
-			})
+	found := make([][]map[string]json.RawMessage, len(s))
+	errs := s.each(ctx, func(ctx context.Context, i int) error {
+		return s[i].pages(ctx, method, key, room, func(item map[string]json.RawMessage) bool {
+			found[i] = append(found[i], item)
+			return len(found[i]) < maxItems
 		})
-	}
-	all.Wait()
+	})
 	items, seen := []map[string]json.RawMessage{}, map[string]bool{}
 	for i, server := range s {
 		for _, item := range found[i] {
@@ -235,13 +250,21 @@ func tells(err error) int {
 // ask makes a request of one server. Its secrets are not in the answer.
 func (s server) ask(ctx context.Context, method string, params json.RawMessage, room backend.Room) (json.RawMessage, error) {
 	result, err := s.Forward(ctx, method, params, room)
-	if refusal, ok := errors.AsType[*backend.Refusal](err); ok {
-		return nil, &backend.Refusal{Code: refusal.Code, Message: s.mask(refusal.Message), Data: json.RawMessage(s.mask(string(refusal.Data)))}
-	}
 	if err != nil {
-		return nil, errors.New(s.mask(err.Error()))
+		return nil, s.masked(err)
 	}
 	return json.RawMessage(s.mask(string(result))), nil
+}
+
+// masked is an error without the server's secrets.
+func (s server) masked(err error) error {
+	if refusal, ok := errors.AsType[*backend.Refusal](err); ok {
+		return &backend.Refusal{Code: refusal.Code, Message: s.mask(refusal.Message), Data: json.RawMessage(s.mask(string(refusal.Data)))}
+	}
+	if err != nil {
+		return errors.New(s.mask(err.Error()))
+	}
+	return nil
 }
 
 // addressed returns the parameters as the server knows them; false when they name a prompt that

@@ -11,12 +11,21 @@ import (
 	"github.com/sidecall/sidecall/internal/backend"
 )
 
-// relay is a server that has one resource, or hangs. It counts what it takes of subscriptions.
+// relay is a server that has one resource, or hangs. It counts the subscriptions that it has.
 type relay struct {
 	backend.Relay
 
 	hangs bool
 	taken *atomic.Int32
+}
+
+func (r relay) Subscribe(ctx context.Context, _ string) (end func(context.Context) error, err error) {
+	if r.hangs {
+		<-ctx.Done()
+		return nil, ctx.Err()
+	}
+	r.taken.Add(1)
+	return func(context.Context) error { r.taken.Add(-1); return nil }, nil
 }
 
 func (r relay) Forward(ctx context.Context, method string, _ json.RawMessage, _ backend.Room) (json.RawMessage, error) {
@@ -25,9 +34,6 @@ func (r relay) Forward(ctx context.Context, method string, _ json.RawMessage, _ 
 	}
 	if ctx.Err() != nil {
 		return nil, ctx.Err()
-	}
-	if r.taken != nil {
-		r.taken.Add(1)
 	}
 	if method == "resources/list" {
 		return json.RawMessage(`{"resources":[{"uri":"test://b"}]}`), nil
@@ -57,15 +63,14 @@ func TestASubscriptionGoesToWhoeverMayHaveIt(t *testing.T) {
 		same := func(text string) string { return text }
 		var anybody, has atomic.Int32
 		servers := Servers{{relay{hangs: true}, "a", "", same}, {relay{taken: &anybody}, "b", "", same}, {relay{taken: &has}, "c", "", same}}
-		for i, method := range []string{"resources/subscribe", "resources/unsubscribe"} {
-			if _, err := servers.Request(t.Context(), method, json.RawMessage(`{"uri":"test://c"}`), nil); err != nil {
-				t.Error(method, err)
-			}
-			if want := int32(i + 1); anybody.Load() != want || has.Load() != want {
-				t.Errorf("%s was taken by %d and %d", method, anybody.Load(), has.Load())
-			}
+		end, err := servers.Subscribe(t.Context(), "test://c")
+		if err != nil || anybody.Load() != 1 || has.Load() != 1 {
+			t.Fatalf("it was taken by %d and %d, %v", anybody.Load(), has.Load(), err)
 		}
-		if _, err := servers[:1].Request(t.Context(), "resources/subscribe", nil, nil); err == nil {
+		if err := end(t.Context()); err != nil || anybody.Load() != 0 || has.Load() != 0 {
+			t.Errorf("after its end it is that of %d and %d, %v", anybody.Load(), has.Load(), err)
+		}
+		if _, err := servers[:1].Subscribe(t.Context(), "test://c"); err == nil {
 			t.Error("of a server that hangs there is no error")
 		}
 	})

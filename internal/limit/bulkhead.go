@@ -56,11 +56,3 @@ func (b *Bulkhead) InFlight() int {
 	}
 	return int(b.inFlight.Load())
 }
-
-// Max returns how many places there are; 0 means no bound.
-func (b *Bulkhead) Max() int {
-	if b == nil {
-		return 0
-	}
-	return int(b.max)
-}

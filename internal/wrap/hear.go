@@ -49,10 +49,8 @@ func (s *server) answer(text []byte, m message) {
 		return
 	}
 	of := s.take(m.ID)
-	if of.heard != nil {
-		heard := relayed(m)
-		of.heard(&heard)
-	}
+	heard := relayed(m)
+	of.ended(&heard)
 	switch {
 	case m.Result == nil: // what is refused has begun nothing
 	case of.method == methodInitialize:
@@ -205,10 +203,10 @@ var errForgotten = &jsonrpc.Error{Code: codeInternal, Message: "sidecall wrap: t
 
 // unanswered answers a request of the client that the server does not.
 func (s *server) unanswered(id json.RawMessage, of passing, known mcptool.Relayed) {
-	if of.heard != nil && known.Said() {
-		of.heard(&known)
-	} else if of.heard != nil {
-		of.heard(nil)
+	if known.Said() {
+		of.ended(&known)
+	} else {
+		of.ended(nil)
 	}
 	switch {
 	case known.Error != nil:

@@ -23,6 +23,7 @@ const (
 	methodListChanged = "notifications/tools/list_changed"
 	methodList        = "tools/list"
 	methodCall        = "tools/call"
+	methodListen      = "subscriptions/listen" // which ends with the client
 )
 
 // The codes of JSON-RPC that it answers with.

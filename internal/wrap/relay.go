@@ -128,9 +128,7 @@ func (r *Relay) abandon(s *server) {
 	s.passed, s.asks = nil, nil
 	s.mu.Unlock()
 	for id, of := range passed {
-		if of.heard != nil {
-			of.heard(nil)
-		}
+		of.ended(nil)
 		r.refuse(json.RawMessage(id), codeInternal, "the server has ended before it answered")
 	}
 	for id := range asks {
@@ -153,11 +151,17 @@ func (r *Relay) refuse(id json.RawMessage, code int, why string) {
 	r.write(failed(id, code, why, nil))
 }
 
+// pass passes a request of the client on. Its end waits for the answer, unless it asks for what lasts
+// as long as the client.
 func (r *Relay) pass(ctx context.Context, text []byte, m message) {
 	s := r.server(ctx)
 	if s == nil {
 		r.refuse(json.RawMessage(m.ID), codeInternal, "the server is not running; it is being started again")
 		return
 	}
-	s.pass(text, m.ID, passing{method: *m.Method})
+	of := passing{method: *m.Method}
+	if of.method != methodListen && r.calls.count() {
+		of.heard = func(*mcptool.Relayed) { r.calls.all.Done() }
+	}
+	s.pass(text, m.ID, of)
 }

@@ -71,6 +71,13 @@ type passing struct {
 	heard func(*mcptool.Relayed)
 }
 
+// ended says how it has ended: once.
+func (p passing) ended(answer *mcptool.Relayed) {
+	if p.heard != nil {
+		p.heard(answer)
+	}
+}
+
 // givenUp is the answer to a request that its client has cancelled.
 var givenUp = new(mcptool.Relayed)
 
@@ -169,15 +176,14 @@ func (s *server) greet(ctx context.Context, hello opening) (says json.RawMessage
 // pass sends a request of the client, whose answer goes to it.
 func (s *server) pass(text []byte, id jsontext.Value, of passing) {
 	s.mu.Lock()
-	there := s.passed != nil
+	before, there := s.passed[string(id)], s.passed != nil
 	if there {
 		s.passed[string(id)] = of
 	}
 	s.mu.Unlock()
+	before.ended(nil) // of a client that uses its id twice
 	if !there {
-		if of.heard != nil {
-			of.heard(nil)
-		}
+		of.ended(nil)
 		s.refuse(json.RawMessage(id), codeInternal, "the server has just ended; it is being started again")
 		return
 	}
@@ -189,9 +195,11 @@ func (s *server) pass(text []byte, id jsontext.Value, of passing) {
 
 // watch ends a server that has not answered the handshake in its time: nobody could use it.
 func (s *server) watch(id jsontext.Value) {
-	if s.take(id).method != methodInitialize {
+	of := s.take(id)
+	if of.method != methodInitialize {
 		return
 	}
+	of.ended(nil)
 	s.refuse(json.RawMessage(id), codeInternal, s.neverGreeted().Error())
 	s.mute.Store(true)
 	s.End()
@@ -206,8 +214,8 @@ func (s *server) giveUp(id string) {
 		delete(s.passed, id)
 	}
 	s.mu.Unlock()
-	if of.heard != nil {
-		of.heard(givenUp)
+	if of.method != methodInitialize {
+		of.ended(givenUp)
 	}
 }
 

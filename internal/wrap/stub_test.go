@@ -152,8 +152,17 @@ func (s *stub) hear(line string, m stubMessage) {
 		s.call(line, m)
 	case "stub/line", "tasks/get", "tasks/result", "tasks/update", "tasks/cancel": // what exactly has arrived
 		s.answer(m.ID, `{"line":"`+base64.StdEncoding.EncodeToString([]byte(line))+`"}`)
-	case "stub/mute":
+	case "stub/mute", "subscriptions/listen":
 		s.enter("mute")
+	case "stub/later": // when its test allows it, if it is not asked to end before
+		s.enter("later")
+		go func() {
+			for text := ""; !strings.Contains(text, "now\n"); time.Sleep(10 * time.Millisecond) {
+				read, _ := os.ReadFile(s.ledger)
+				text = string(read)
+			}
+			s.answer(m.ID, `{"later":true}`)
+		}()
 	case "stub/exit":
 		s.exit(3)
 	case "stub/go":

@@ -151,6 +151,26 @@ func TestTheEndWaitsForCalls(t *testing.T) {
 	}
 }
 
+// A client that closes its end has asked for what it has asked for: the server was ended before it could
+// answer. What is open as long as the client is there nobody waits for.
+func TestTheEndOfTheInputWaitsForAnswers(t *testing.T) {
+	t.Parallel()
+	w := start(t, "patient", true)
+	w.say(`{"jsonrpc":"2.0","id":1,"method":"stub/later"}`)
+	w.until("the server works on it", func() bool { return w.entries("later") == 1 })
+	w.say(`{"jsonrpc":"2.0","id":2,"method":"tools/list"}`)
+	w.say(`{"jsonrpc":"2.0","id":3,"method":"subscriptions/listen"}`)
+	if err := w.in.Close(); err != nil {
+		t.Fatal(err)
+	}
+	(&stub{ledger: w.ledger}).enter("now")
+	has(t, w.answer("1"), `"later":true`)
+	has(t, w.answer("2"), `"tools"`)
+	if err := <-w.served; err != nil {
+		t.Error(err)
+	}
+}
+
 // What is remembered of a server's requests has a bound: the client does not see what is beyond it.
 func TestAServerWithLongIDs(t *testing.T) {
 	t.Parallel()

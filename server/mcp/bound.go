@@ -37,13 +37,13 @@ var (
 )
 
 // bounded takes room for a request as it comes, and for each message that is written until it is
-// read: both have their time.
-func bounded(options *Options, next http.Handler) http.Handler {
+// read: both have their time. refuse says why a request is not let in, as http.Error does.
+func bounded(options *Options, next http.Handler, refuse func(w http.ResponseWriter, why string, code int)) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
 		out := &patient{ResponseWriter: w, bytes: options.Bytes}
 		defer out.wait() // for what is written at the end
 		if most := options.MaxRequestBytes; req.ContentLength > most {
-			http.Error(out, fmt.Sprintf("the request has %d bytes: limits.max_request_bytes allows %d", req.ContentLength, most), http.StatusRequestEntityTooLarge)
+			refuse(out, fmt.Sprintf("the request has %d bytes: limits.max_request_bytes allows %d", req.ContentLength, most), http.StatusRequestEntityTooLarge)
 			return
 		}
 		if req.Method == http.MethodPost {
@@ -52,7 +52,7 @@ func bounded(options *Options, next http.Handler) http.Handler {
 			defer load.Release()
 			body, code, err := arrived(out, req, options.MaxRequestBytes, &load)
 			if err != nil {
-				http.Error(out, err.Error(), code)
+				refuse(out, err.Error(), code)
 				return
 			}
 			req.Body = io.NopCloser(bytes.NewReader(body))

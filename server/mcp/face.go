@@ -32,8 +32,12 @@ type face struct {
 
 	mu     sync.Mutex
 	listed map[string]*sidecallv1.Tool
-	// subscribed is what each session has subscribed to, by URI.
-	subscribed map[*sdk.ServerSession]map[string]bool
+	// subscribed is what each session has subscribed to, by URI: under which followed.
+	subscribed map[*sdk.ServerSession]map[string]string
+	// followed is the id of the stream by which the sidecar is followed, or was last; begun is closed
+	// when there is one.
+	followed string
+	begun    chan struct{}
 	// long are the calls that may become tasks, while they run here.
 	long map[*long]bool
 	// leaving is the front's, of what ends that with a session, and of calls that have no request any more.

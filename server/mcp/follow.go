@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"time"
 
+	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
@@ -42,6 +43,9 @@ func (f *face) hear(ctx context.Context, retire func()) error {
 		if err != nil {
 			return err
 		}
+		if id := said.GetFollowId(); id != "" {
+			f.subscribeAgain(ctx, id)
+		}
 		switch said.GetMethod() {
 		case "notifications/tools/list_changed":
 			err = f.look(ctx)
@@ -71,46 +75,111 @@ const nobody = "sidecall-changed"
 // subscribe has a server tell of a resource, as long as the session lasts; unsubscribe not any more.
 // A session has one subscription of a resource, and ends no other's.
 func (f *face) subscribe(ctx context.Context, req *sdk.SubscribeRequest) error {
+	select {
+	case <-f.begun:
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-time.After(followWait):
+		return errNotFollowed
+	}
 	f.mu.Lock()
-	had := f.subscribed[req.Session][req.Params.URI]
+	followed, had := f.followed, f.subscribed[req.Session][req.Params.URI] != ""
 	f.mu.Unlock()
 	if had {
 		return nil
 	}
-	if err := f.hand(ctx, "resources/subscribe", req.Params); err != nil {
+	if err := f.begin(ctx, req.Params.URI, followed); err != nil {
 		return err
 	}
 	ctx = context.WithoutCancel(ctx) // it lasts as long as the session
-	if f.keep(ctx, req.Session, req.Params.URI) {
-		return f.hand(ctx, "resources/unsubscribe", &sdk.UnsubscribeParams{URI: req.Params.URI})
+	had, err := f.keep(ctx, req.Session, req.Params.URI, followed)
+	if had {
+		return f.end(ctx, req.Params.URI, followed)
 	}
-	return nil
+	return err
 }
 
-// keep notes what a session has subscribed to; it reports that it had already.
-func (f *face) keep(ctx context.Context, session *sdk.ServerSession, uri string) (had bool) {
+// errNotFollowed is of a subscription that nobody would hear of.
+var errNotFollowed = &jsonrpc.Error{Code: jsonrpc.CodeInternalError, Message: "the sidecar cannot tell of changes for now; subscribe again in a few seconds"}
+
+// begin begins a subscription of the stream by which the sidecar is followed; end ends one.
+func (f *face) begin(ctx context.Context, uri, followed string) error {
+	_, err := f.ask(ctx, "resources/subscribe", &sdk.SubscribeParams{URI: uri}, followed)
+	return err
+}
+
+func (f *face) end(ctx context.Context, uri, followed string) error {
+	_, err := f.ask(ctx, "resources/unsubscribe", &sdk.UnsubscribeParams{URI: uri}, followed)
+	return err
+}
+
+// subscribeAgain begins what sessions have subscribed to anew, of another stream than the one
+// before, with which it has ended.
+func (f *face) subscribeAgain(ctx context.Context, followed string) {
+	type subscription struct {
+		session *sdk.ServerSession
+		uri     string
+	}
+	var lost []subscription
+	f.mu.Lock()
+	if f.followed == "" {
+		close(f.begun)
+	}
+	f.followed = followed
+	for session, of := range f.subscribed {
+		for uri, under := range of {
+			if under != followed {
+				lost = append(lost, subscription{session, uri})
+			}
+		}
+	}
+	f.mu.Unlock()
+	for _, s := range lost {
+		if err := f.begin(ctx, s.uri, followed); err != nil {
+			f.heard(err)
+			continue
+		}
+		f.mu.Lock()
+		_, wanted := f.subscribed[s.session][s.uri]
+		if wanted {
+			f.subscribed[s.session][s.uri] = followed
+		}
+		f.mu.Unlock()
+		if !wanted {
+			f.heard(f.end(ctx, s.uri, followed))
+		}
+	}
+}
+
+// keep notes what a session has subscribed to; it reports that it had already. Where another stream
+// has begun since, it has ended with the one before.
+func (f *face) keep(ctx context.Context, session *sdk.ServerSession, uri, followed string) (had bool, err error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
+	if f.followed != followed {
+		return false, errNotFollowed
+	}
 	of, known := f.subscribed[session]
 	if !known {
-		of = make(map[string]bool)
+		of = make(map[string]string)
 		f.subscribed[session] = of
 		f.leaving.Go(func() { f.leave(ctx, session) })
 	}
-	had = of[uri]
-	of[uri] = true
-	return had
+	if had = of[uri] != ""; !had {
+		of[uri] = followed
+	}
+	return had, nil
 }
 
 func (f *face) unsubscribe(ctx context.Context, req *sdk.UnsubscribeRequest) error {
 	f.mu.Lock()
-	had := f.subscribed[req.Session][req.Params.URI]
+	followed := f.subscribed[req.Session][req.Params.URI]
 	delete(f.subscribed[req.Session], req.Params.URI)
 	f.mu.Unlock()
-	if !had {
+	if followed == "" {
 		return nil
 	}
-	return f.hand(context.WithoutCancel(ctx), "resources/unsubscribe", req.Params) // its client may have gone
+	return f.end(context.WithoutCancel(ctx), req.Params.URI, followed) // its client may have gone
 }
 
 // leave ends what a session has subscribed to when it has ended.
@@ -120,7 +189,7 @@ func (f *face) leave(ctx context.Context, session *sdk.ServerSession) {
 	of := f.subscribed[session]
 	delete(f.subscribed, session)
 	f.mu.Unlock()
-	for uri := range of {
-		f.heard(f.hand(ctx, "resources/unsubscribe", &sdk.UnsubscribeParams{URI: uri}))
+	for uri, followed := range of {
+		f.heard(f.end(ctx, uri, followed))
 	}
 }

@@ -33,13 +33,13 @@ func hasServers(ctx context.Context, options *Options, profile string) (bool, er
 	return err == nil, err
 }
 
-// ask has the servers behind the sidecar answer a request.
-func (f *face) ask(ctx context.Context, method string, params sdk.Params) (json.RawMessage, error) {
+// ask has the servers behind the sidecar answer a request. followed is that of a subscription.
+func (f *face) ask(ctx context.Context, method string, params sdk.Params, followed string) (json.RawMessage, error) {
 	encoded, err := json.Marshal(params)
 	if err != nil {
 		return nil, err
 	}
-	res, err := f.options.Servers.Forward(ctx, &sidecallv1.ForwardRequest{Profile: f.profile, Method: method, ParamsJson: string(encoded)})
+	res, err := f.options.Servers.Forward(ctx, &sidecallv1.ForwardRequest{Profile: f.profile, Method: method, ParamsJson: string(encoded), FollowId: followed})
 	if err != nil {
 		return nil, rpcError(err)
 	}
@@ -53,15 +53,9 @@ func (f *face) ask(ctx context.Context, method string, params sdk.Params) (json.
 	return json.RawMessage(res.GetResultJson()), nil
 }
 
-// hand hands a request on whose result says nothing.
-func (f *face) hand(ctx context.Context, method string, params sdk.Params) error {
-	_, err := f.ask(ctx, method, params)
-	return err
-}
-
 // forward hands a request on.
 func (f *face) forward(ctx context.Context, method string, req sdk.Request, result sdk.Result) (sdk.Result, error) {
-	raw, err := f.ask(ctx, method, req.GetParams())
+	raw, err := f.ask(ctx, method, req.GetParams(), "")
 	if err != nil {
 		return nil, err
 	}

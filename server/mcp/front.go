@@ -33,6 +33,8 @@ const (
 	sessionIdle = 30 * time.Minute
 	// followAgain is how long it takes until a sidecar that ended is followed again.
 	followAgain = time.Second
+	// followWait bounds how long a subscription waits for it to be followed.
+	followWait = 10 * time.Second
 )
 
 // Front serves the tools of a sidecar.
@@ -86,13 +88,16 @@ func New(options Options) *Front {
 // looks at the host of requests. A page of another origin is refused.
 func (f *Front) Handler() http.Handler {
 	mux := http.NewServeMux()
-	mux.Handle("/mcp", f.Bounded(http.HandlerFunc(f.serve)))
-	mux.Handle("/mcp/{profile}", f.Bounded(http.HandlerFunc(f.serve)))
+	mux.Handle("/mcp", f.Bounded(http.HandlerFunc(f.serve), http.Error))
+	mux.Handle("/mcp/{profile}", f.Bounded(http.HandlerFunc(f.serve), http.Error))
 	return http.NewCrossOriginProtection().Handler(mux)
 }
 
-// Bounded is a handler under the bounds of the front, for what is served beside it.
-func (f *Front) Bounded(next http.Handler) http.Handler { return bounded(&f.options, next) }
+// Bounded is a handler under the bounds of the front, for what is served beside it, which refuses in
+// its own form.
+func (f *Front) Bounded(next http.Handler, refuse func(w http.ResponseWriter, why string, code int)) http.Handler {
+	return bounded(&f.options, next, refuse)
+}
 
 func (f *Front) serve(w http.ResponseWriter, req *http.Request) {
 	if _, err := f.face(req.Context(), req.PathValue("profile")); err != nil {
@@ -248,7 +253,7 @@ func newFace(ctx context.Context, options *Options, profile string, leaving *syn
 	}
 	f := &face{
 		options: options, profile: profile, servers: servers, leaving: leaving,
-		listed: map[string]*sidecallv1.Tool{}, subscribed: map[*sdk.ServerSession]map[string]bool{}, long: map[*long]bool{},
+		listed: map[string]*sidecallv1.Tool{}, subscribed: map[*sdk.ServerSession]map[string]string{}, begun: make(chan struct{}), long: map[*long]bool{},
 	}
 	f.handler = f.call
 	serves := &sdk.ServerOptions{

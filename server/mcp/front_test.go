@@ -2,9 +2,12 @@ package mcp
 
 import (
 	"context"
+	"fmt"
 	"io"
 	"sync"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 	"google.golang.org/grpc"
@@ -24,6 +27,8 @@ type sidecar struct {
 	asked    map[string]int // by method
 	meet     *sync.WaitGroup
 	followed int
+	lost     chan struct{} // ends the stream by which it is followed
+	streams  int
 }
 
 func (s *sidecar) GetInstructions(context.Context, *sidecallv1.GetInstructionsRequest, ...grpc.CallOption) (*sidecallv1.GetInstructionsResponse, error) {
@@ -36,12 +41,14 @@ func (s *sidecar) ListTools(context.Context, *sidecallv1.ListToolsRequest, ...gr
 
 func (s *sidecar) Forward(_ context.Context, req *sidecallv1.ForwardRequest, _ ...grpc.CallOption) (*sidecallv1.ForwardResponse, error) {
 	if req.GetMethod() == "resources/subscribe" {
-		s.meet.Done()
-		s.meet.Wait()
+		if s.meet != nil {
+			s.meet.Done()
+			s.meet.Wait()
+		}
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.asked[req.GetMethod()]++
+	s.asked[req.GetMethod()+req.GetFollowId()]++
 	if !s.servers {
 		return nil, status.Error(codes.Unimplemented, "no servers")
 	}
@@ -52,30 +59,40 @@ func (s *sidecar) Follow(ctx context.Context, _ *sidecallv1.FollowRequest, _ ...
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.followed++
-	return &silence{ctx: ctx, end: func() {
+	s.streams++
+	return &silence{ctx: ctx, id: fmt.Sprint(s.streams), lost: s.lost, end: func() {
 		s.mu.Lock()
 		defer s.mu.Unlock()
 		s.followed--
 	}}, nil
 }
 
-// silence is a stream on which nothing is said until it ends.
+// silence is a stream on which nothing is said but its id until it ends.
 type silence struct {
 	grpc.ClientStream
 
-	ctx context.Context
-	end func()
+	ctx  context.Context
+	id   string
+	lost chan struct{}
+	end  func()
 }
 
 func (s *silence) Recv() (*sidecallv1.FollowResponse, error) {
-	<-s.ctx.Done()
+	if id := s.id; id != "" {
+		s.id = ""
+		return &sidecallv1.FollowResponse{Method: "notifications/tools/list_changed", FollowId: id}, nil
+	}
+	select {
+	case <-s.ctx.Done():
+	case <-s.lost:
+	}
 	s.end()
 	return nil, io.EOF
 }
 
 func front(t *testing.T) (*Front, *sidecar) {
 	t.Helper()
-	s := &sidecar{servers: true, asked: map[string]int{}}
+	s := &sidecar{servers: true, asked: map[string]int{}, lost: make(chan struct{})}
 	f := New(Options{Tools: s, Servers: s})
 	t.Cleanup(f.Close)
 	return f, s
@@ -164,7 +181,44 @@ func TestTwoSubscriptionsAtOnce(t *testing.T) {
 		t.Fatal(err)
 	}
 	f.Close()
-	if in, out := s.asked["resources/subscribe"], s.asked["resources/unsubscribe"]; in != 2 || out != 2 {
+	if in, out := s.asked["resources/subscribe1"], s.asked["resources/unsubscribe1"]; in != 2 || out != 2 {
 		t.Errorf("%d subscriptions, and %d were ended", in, out)
 	}
+}
+
+// A stream that ends takes what sessions have subscribed to with it: the next one has it again.
+func TestSubscriptionsOutliveTheStreamTheyAreOf(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		f, s := front(t)
+		face, err := f.face(t.Context(), "")
+		if err != nil {
+			t.Fatal(err)
+		}
+		here, there := sdk.NewInMemoryTransports()
+		session, err := face.server.Connect(t.Context(), there, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := sdk.NewClient(&sdk.Implementation{Name: "c", Version: "1"}, nil).Connect(t.Context(), here, nil); err != nil {
+			t.Fatal(err)
+		}
+		if err := face.subscribe(t.Context(), &sdk.SubscribeRequest{Session: session, Params: &sdk.SubscribeParams{URI: "test://a"}}); err != nil {
+			t.Fatal(err)
+		}
+		s.lost <- struct{}{}
+		time.Sleep(2 * followAgain)
+		if err := face.unsubscribe(t.Context(), &sdk.UnsubscribeRequest{Session: session, Params: &sdk.UnsubscribeParams{URI: "test://a"}}); err != nil {
+			t.Fatal(err)
+		}
+		if err := session.Close(); err != nil {
+			t.Fatal(err)
+		}
+		f.Close()
+		for what, want := range map[string]int{"resources/subscribe1": 1, "resources/subscribe2": 1, "resources/unsubscribe1": 0, "resources/unsubscribe2": 1} {
+			if s.asked[what] != want {
+				t.Errorf("%s: %d times, want %d", what, s.asked[what], want)
+			}
+		}
+	})
 }

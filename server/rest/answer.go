@@ -31,13 +31,30 @@ func answer(w http.ResponseWriter, res proto.Message, err error) {
 	write(w, http.StatusOK, body)
 }
 
-// maxMessage bounds what is said of a request, in characters: it may quote it.
-const maxMessage = 1000
+// maxMessage bounds what is said of a request, in characters: it may quote it, in JSON in six bytes
+// for each.
+const maxMessage = 600
 
 // refuse writes why there is no answer.
 func refuse(w http.ResponseWriter, why *status.Status) {
-	body, _ := json.Marshal(map[string]any{"status": why.Code().String(), "message": tool.Shorten(why.Message(), maxMessage)}) // of texts alone
-	write(w, httpStatus(why.Code()), body)
+	say(w, httpStatus(why.Code()), why.Code(), why.Message())
+}
+
+// Error writes why a request is not let in, as http.Error does.
+func Error(w http.ResponseWriter, why string, code int) {
+	kind, known := map[int]codes.Code{
+		http.StatusBadRequest: codes.InvalidArgument, http.StatusForbidden: codes.PermissionDenied, http.StatusMethodNotAllowed: codes.Unimplemented,
+		http.StatusRequestTimeout: codes.DeadlineExceeded, http.StatusRequestEntityTooLarge: codes.ResourceExhausted, http.StatusServiceUnavailable: codes.ResourceExhausted,
+	}[code]
+	if !known {
+		kind = codes.Internal
+	}
+	say(w, code, kind, why)
+}
+
+func say(w http.ResponseWriter, code int, kind codes.Code, why string) {
+	body, _ := json.Marshal(map[string]string{"status": kind.String(), "message": tool.Shorten(why, maxMessage)}) // of texts alone
+	write(w, code, body)
 }
 
 func write(w http.ResponseWriter, code int, body []byte) {

@@ -41,7 +41,14 @@ func Handler(tools sidecallv1.ToolServiceClient) http.Handler {
 		})
 		answer(w, res, err)
 	})
-	return http.NewCrossOriginProtection().Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	mux.HandleFunc("/", func(w http.ResponseWriter, _ *http.Request) {
+		Error(w, "POST /v1/tools/NAME makes a call, GET /v1/tools lists the tools; nothing else is here", http.StatusMethodNotAllowed)
+	})
+	origins := http.NewCrossOriginProtection()
+	origins.SetDenyHandler(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		Error(w, "a cross-origin request of a browser's page is refused", http.StatusForbidden)
+	}))
+	return origins.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		asked, err := url.QueryUnescape(r.URL.RawQuery)
 		if err != nil || !utf8.ValidString(r.URL.Path+asked) {
 			refuse(w, status.New(codes.InvalidArgument, "the path and the query are text in UTF-8, percent-encoded"))

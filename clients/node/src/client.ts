@@ -20,6 +20,7 @@ import {
   type Wait,
 } from './request.js'
 import type { JsonSchema, StandardSchema } from './schema.js'
+import type { Places } from './shift.js'
 import { tooLarge } from './toolarge.js'
 import { Work, type WorkSettings } from './work.js'
 import { served, type Served, type ToolFunction, type ToolSettings } from './worker.js'
@@ -50,7 +51,7 @@ type Sent = { toolUseId?: string; toolName?: string; argumentsJson?: string; con
 const END_PROMPT = 2_000
 
 /** Serves functions that are not the client's own, as its work does, for its own calls alone: those of an adapter. */
-export let serve: (client: Sidecall, functions: ReadonlyMap<string, Served>, settings: WorkSettings) => Promise<Work>
+export let serve: (client: Sidecall, functions: ReadonlyMap<string, Served>, settings: WorkSettings, places: Places) => Promise<Work>
 
 /** Speaks to one sidecar. One per process is enough. It connects at the first call, and again by itself. */
 export class Sidecall implements AsyncDisposable {
@@ -68,7 +69,7 @@ export class Sidecall implements AsyncDisposable {
   #launched: Launched | undefined
 
   static {
-    serve = (client, functions, settings) => client.#serve(functions, settings, client.#id)
+    serve = (client, functions, settings, places) => client.#serve(functions, settings, client.#id, places)
   }
 
   /**
@@ -259,9 +260,9 @@ export class Sidecall implements AsyncDisposable {
     return this.#serve(new Map(this.#functions), settings)
   }
 
-  async #serve(functions: ReadonlyMap<string, Served>, settings: WorkSettings, client = ''): Promise<Work> {
+  async #serve(functions: ReadonlyMap<string, Served>, settings: WorkSettings, client = '', places?: Places): Promise<Work> {
     const isGone = async () => (this.#launched?.hasEnded() ? this.#launched.end() : undefined)
-    const work = new Work(this.#worker, client, functions, settings, this.#patience, isGone)
+    const work = new Work(this.#worker, client, functions, settings, this.#patience, isGone, places)
     this.#works.add(work)
     work.ended.catch(() => {}).finally(() => this.#works.delete(work))
     await work.registered

@@ -30,6 +30,9 @@ export interface Self {
   functions: ReadonlyMap<string, Served>
 }
 
+/** How many calls a worker takes at a time unless it says so. */
+export const DEFAULT_PLACES = 16
+
 /** Places of calls that run. */
 export class Places {
   readonly #waiting = new Set<() => void>()

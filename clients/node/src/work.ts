@@ -8,7 +8,7 @@ import { WorkerRefused, WrongField, WrongTool, type SidecallError } from './erro
 import type { WorkerServiceStub } from './generated/messages.js'
 import { within } from './launch.js'
 import { checked, integer, milliseconds, object, shown, text, type Checks } from './request.js'
-import { Places, Shift, type Self } from './shift.js'
+import { DEFAULT_PLACES, Places, Shift, type Self } from './shift.js'
 import type { Served } from './worker.js'
 
 /** How functions are served. */
@@ -67,16 +67,17 @@ export class Work implements AsyncDisposable {
    * @param settings
    * @param patience How long it looks for a sidecar that takes it in for the first time, in milliseconds.
    * @param isGone Says why there is never to be a sidecar again.
+   * @param places Those that it has in common with another work; its own unless given.
    */
   constructor(
     stub: WorkerServiceStub, client: string, functions: ReadonlyMap<string, Served>, settings: WorkSettings, patience: number,
-    isGone: () => Promise<SidecallError | undefined>,
+    isGone: () => Promise<SidecallError | undefined>, places?: Places,
   ) {
     const given = checked(object(settings, 'settings'), settingsFields) as WorkSettings
     if (functions.size === 0) throw new WrongTool('the worker has no functions: make one a tool first')
     this.#stub = stub
-    const maxInFlight = given.maxInFlight ?? 16
-    this.#self = { name: given.name ?? program(), backend: given.backend ?? '', maxInFlight, places: new Places(maxInFlight), client, functions }
+    const maxInFlight = given.maxInFlight ?? DEFAULT_PLACES
+    this.#self = { name: given.name ?? program(), backend: given.backend ?? '', maxInFlight, places: places ?? new Places(maxInFlight), client, functions }
     this.#grace = given.grace ?? 30_000
     this.#patience = patience
     this.#isGone = isGone

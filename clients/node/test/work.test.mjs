@@ -6,6 +6,7 @@ import grpc from '@grpc/grpc-js'
 import { Failure, Reply, Sidecall, status, WorkerRefused, WrongField, WrongTool } from '@sidecall/client'
 import { z } from 'zod'
 
+import { Own } from '../dist/esm/adapters/own.js'
 import { WorkerService } from '../dist/esm/contract.js'
 
 /** Values that come, and those that wait for them. */
@@ -366,4 +367,40 @@ test('a schema of JSON', async () => {
   const { stream, register } = await working({})
   assert.deepEqual([JSON.parse(register.tools[0].inputSchemaJson), register.tools[0].outputSchemaJson], [own, '{"type":"object"}'])
   assert.equal((await stream.ask('f', { a: 2 })).structuredContentJson, '{"a":2}')
+})
+
+test('its places are those of the functions that an adapter adds', async () => {
+  let open, end
+  const gate = new Promise((resolve) => (open = resolve))
+  const answered = new Promise((resolve) => (end = resolve))
+  const settings = { name: 'w', maxInFlight: 1, grace: 50 }
+  const add = async (name) => {
+    const own = new Own(sidecall, [name], { worker: settings })
+    const starting = own.start([{ name, description: '', schema: { type: 'object' } }])
+    const stream = await streams.take()
+    await stream.takeIn()
+    await starting
+    return { stream, own }
+  }
+  const key = { conversationId: 'c', turnId: '', toolUseId: '' }
+  const { stream: old, own: first } = await add('slow')
+  const slow = first.waiting({ ...key, toolUseId: 'slow' }, async (_, { progress }) => {
+    progress()
+    await gate
+    return 'done'
+  }, () => answered)
+  old.invoke('slow', {}, { conversationId: 'c', toolUseId: 'slow' })
+  await old.next('progress')
+  const { stream, own: second } = await add('quick')
+  const quick = second.waiting({ ...key, toolUseId: 'quick' }, () => 'done', () => answered)
+  const call = { conversationId: 'c', toolUseId: 'quick' }
+  stream.invoke('quick', {}, call)
+  stream.call.write({ cancel: { invocationId: 'i1' } })
+  assert.equal((await stream.next('result')).notRun, true, 'it has not waited for the place')
+  stream.invoke('quick', {}, call)
+  open()
+  await old.next('leave')
+  assert.deepEqual([(await old.next('result')).content, (await stream.next('result')).content], ['done', 'done'])
+  end()
+  await Promise.all([slow, quick])
 })

@@ -11,6 +11,7 @@ import sys
 import tempfile
 import time
 import unittest
+import warnings
 from collections.abc import Callable
 from concurrent import futures
 from pathlib import Path
@@ -405,6 +406,28 @@ class LaunchTest(unittest.TestCase):
         lines = "\n".join(logged.output)
         self.assertRegex(lines, r"the tools of the backend files are not there after 0.25 s \(connection refused\)")
         self.assertRegex(lines, r"serve --launched --start-timeout=250ms --config \S+ --watch=false")
+
+    def test_a_fork_does_not_keep_it(self) -> None:
+        ended = self.program("#!/bin/sh\necho '{\"listen\": \"tcp://127.0.0.1:1\"}'\ncat >/dev/null\n")
+        with Sidecall.launch({}, binary=ended, start_timeout=1) as s:
+            assert s._launched is not None
+            process = s._launched._process
+            assert process.stdin is not None
+            waits, ends = os.pipe()
+            with warnings.catch_warnings():  # this process has threads, and the fork does nothing with them
+                warnings.simplefilter("ignore")
+                fork = os.fork()
+            if fork == 0:
+                os.close(ends)
+                os.read(waits, 1)
+                os._exit(0)
+            try:
+                process.stdin.close()  # as the end of this process does
+                process.wait(timeout=30)
+            finally:
+                os.close(ends)
+                os.close(waits)
+                os.waitpid(fork, 0)
 
     def test_what_a_script_around_it_prints_is_passed_over(self) -> None:
         wrapped = self.program("#!/bin/sh\necho starting\necho null\necho 1\necho '{}'\necho '{\"listen\": \"tcp://127.0.0.1:1\"}'\ncat >/dev/null\n")

@@ -22,6 +22,7 @@ import grpc
 from google.protobuf.duration_pb2 import Duration
 
 from sidecall import AsyncSidecall, Context, Failure, Reply, Sidecall, Worker, WorkerRefused, WrongField, WrongTool, _work
+from sidecall.adapters._own import Own
 from sidecall.v1 import worker_service_pb2 as pb
 from sidecall.v1 import worker_service_pb2_grpc
 
@@ -440,7 +441,8 @@ class WorkTest(unittest.TestCase):
             stream.take_in()
             stream.invoke("f", '{"n": 4}')  # waits, until nobody waits for it
             stream.cancel()
-            self.assertTrue(stream.next("result").not_run)
+            said = stream.next("result")
+            self.assertEqual((said.code, said.not_run), ("OVERLOADED", True))
             stream.invoke("f", '{"n": 5}')  # waits, and has the place then
             gates[-1].set()
             self.assertEqual(old.next("result").content, "done")
@@ -448,6 +450,47 @@ class WorkTest(unittest.TestCase):
             self.assertEqual(ran, [1, 5])
 
         self.each(worker, test)
+
+    def test_its_places_are_those_of_the_functions_that_an_adapter_adds(self) -> None:
+        gate = threading.Event()
+        w = Worker("w", max_in_flight=1)
+
+        @w.tool
+        def slow(context: Context) -> str:
+            context.progress()
+            gate.wait(LONG)
+            return "done"
+
+        @w.tool
+        def quick() -> str:
+            return "done"
+
+        with served() as (fake, target), Sidecall(target) as s:
+            own = Own(s, mock.Mock(), None, Worker("w", max_in_flight=1))
+
+            def add(name: str) -> Stream:
+                own._functions[name] = w.functions[name]
+                begins = threading.Thread(target=own.start)
+                begins.start()
+                stream = fake.stream()
+                stream.take_in()
+                begins.join(LONG)
+                return stream
+
+            old = add("slow")
+            old.invoke("slow")
+            old.next("progress")
+            new = add("quick")
+            new.invoke("quick")
+            new.cancel()
+            self.assertTrue(new.next("result").not_run, "it has not waited for the place")
+            new.invoke("quick")
+            gate.set()
+            old.next("leave")
+            self.assertEqual(old.next("result").content, "done")
+            self.assertEqual(new.next("result").content, "done")
+            old.says.put(None)
+            threading.Thread(target=new.leave, daemon=True).start()
 
     def test_progress_is_cut_that_is_too_long_for_a_message(self) -> None:
         def worker() -> Worker:

@@ -3,107 +3,142 @@ package mcptool
 import (
 	"context"
 	"encoding/json"
-	"errors"
+	"maps"
+	"slices"
 	"sync"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/sidecall/sidecall/internal/backend"
 )
 
 const (
-	methodSubscribe   = "resources/subscribe"
-	methodUnsubscribe = "resources/unsubscribe"
-	methodUpdated     = "notifications/resources/updated"
-	// maxSubscribed bounds what a server is to tell of.
-	maxSubscribed = 1000
+	methodUpdated = "notifications/resources/updated"
+	// maxSaid bounds what is kept of what a server has said to everybody.
+	maxSaid = 1000
 )
 
-// listeners are who hears what a server says to everybody, whichever session it has.
+// listeners are who hears what a server says to everybody, whichever session it has. What it said
+// last is kept once, and each reads it in its own time: that they are many, or slow, costs
+// nothing.
 type listeners struct {
-	mu         sync.Mutex
-	last       int
-	hear       map[int]func(method string, params json.RawMessage)
-	subscribed map[string]int // by URI, how often
+	mu   sync.Mutex
+	last int                  // the number of what was said last
+	said []numbered           // in their order
+	at   map[backend.Note]int // the numbers of them: of several alike the last is kept
+	hear map[*listener]bool
+	// subscribed are the resources that the server is to tell of, and for how many.
+	subscribed map[string]int
+}
+
+type numbered struct {
+	number int
+	note   backend.Note
+}
+
+// listener has heard all up to a number.
+type listener struct {
+	there chan<- struct{}
+	heard int
+}
+
+func newListeners() *listeners {
+	return &listeners{at: make(map[backend.Note]int), hear: make(map[*listener]bool), subscribed: make(map[string]int)}
 }
 
 // tell tells all of them.
 func (l *listeners) tell(method string, params json.RawMessage) {
+	note := backend.Note{Method: method, Params: string(params)}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	for _, hear := range l.hear {
-		hear(method, params)
+	if number, ok := l.at[note]; ok {
+		i := l.after(number - 1)
+		l.said = slices.Delete(l.said, i, i+1)
+	} else if len(l.said) == maxSaid {
+		delete(l.at, l.said[0].note)
+		l.said = slices.Delete(l.said, 0, 1)
 	}
+	l.last++
+	l.at[note] = l.last
+	l.said = append(l.said, numbered{l.last, note})
+	for one := range l.hear {
+		notify(one.there)
+	}
+}
+
+// after is where what was said after a number begins, for whoever holds the lock.
+func (l *listeners) after(number int) int {
+	i, _ := slices.BinarySearchFunc(l.said, number+1, func(n numbered, number int) int { return n.number - number })
+	return i
+}
+
+// next is what a listener has not heard yet.
+func (l *listeners) next(one *listener) (backend.Note, bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	i := l.after(one.heard)
+	if i == len(l.said) {
+		return backend.Note{}, false
+	}
+	one.heard = l.said[i].number
+	return l.said[i].note, true
 }
 
 // Listen implements backend.Relay.
-func (b *Backend) Listen(hear func(method string, params json.RawMessage)) (stop func()) {
-	l := &b.listening
+func (b *Backend) Listen(there chan<- struct{}) (next func() (backend.Note, bool), stop func()) {
+	l := b.listening
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.hear == nil {
-		l.hear = make(map[int]func(string, json.RawMessage))
-	}
-	l.last++
-	number := l.last
-	l.hear[number] = hear
-	return func() {
+	one := &listener{there: there, heard: l.last}
+	l.hear[one] = true
+	return func() (backend.Note, bool) { return l.next(one) }, func() {
 		l.mu.Lock()
 		defer l.mu.Unlock()
-		delete(l.hear, number)
+		delete(l.hear, one)
 	}
 }
 
-// subscribes keeps what the server is to tell of, for its next session.
-func (l *listeners) subscribes(params json.RawMessage) error {
-	uri, err := uriOf(params)
+// count counts so many more who want to hear of a resource, and returns how many there are.
+func (l *listeners) count(uri string, more int) int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.subscribed[uri] += more
+	now := l.subscribed[uri]
+	if now == 0 {
+		delete(l.subscribed, uri)
+	}
+	return now
+}
+
+// Subscribe implements backend.Relay. The server has one subscription for all, so it is counted
+// before it is there: nobody ends it meanwhile.
+func (b *Backend) Subscribe(ctx context.Context, uri string) (end func(context.Context) error, err error) {
+	params, err := json.Marshal(map[string]string{"uri": uri})
 	if err != nil {
+		return nil, err
+	}
+	b.listening.count(uri, 1)
+	if _, err := b.hand(ctx, subscribe, params, nil); err != nil {
+		b.listening.count(uri, -1)
+		return nil, err
+	}
+	return func(ctx context.Context) error {
+		if b.listening.count(uri, -1) > 0 {
+			return nil
+		}
+		_, err := b.hand(ctx, unsubscribe, params, nil)
+		if b.listening.count(uri, 0) > 0 { // of somebody who came meanwhile, and may have been heard before
+			_, err = b.hand(ctx, subscribe, params, nil)
+		}
 		return err
-	}
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.subscribed[uri] == 0 && len(l.subscribed) == maxSubscribed {
-		return errors.New("too many resources are subscribed to")
-	}
-	if l.subscribed == nil {
-		l.subscribed = make(map[string]int)
-	}
-	l.subscribed[uri]++
-	return nil
-}
-
-// unsubscribes reports whether nobody else wants to hear of a resource: the server has one
-// subscription for all.
-func (l *listeners) unsubscribes(params json.RawMessage) (last bool, err error) {
-	uri, err := uriOf(params)
-	if err != nil {
-		return false, err
-	}
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.subscribed[uri] > 1 {
-		l.subscribed[uri]--
-		return false, nil
-	}
-	delete(l.subscribed, uri)
-	return true, nil
-}
-
-func uriOf(params json.RawMessage) (string, error) {
-	var of struct {
-		URI string `json:"uri"`
-	}
-	err := json.Unmarshal(params, &of)
-	return of.URI, err
+	}, nil
 }
 
 // wanted are the resources that are subscribed to.
 func (l *listeners) wanted() []string {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	all := make([]string, 0, len(l.subscribed))
-	for uri := range l.subscribed {
-		all = append(all, uri)
-	}
-	return all
+	return slices.Collect(maps.Keys(l.subscribed))
 }
 
 // subscribeAgain has a new session told of what the one before was.

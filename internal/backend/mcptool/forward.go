@@ -20,9 +20,13 @@ var forwarded = map[string]func(ctx context.Context, s *session, params json.Raw
 	"prompts/list":             sends((*mcp.ClientSession).ListPrompts),
 	"prompts/get":              sends((*mcp.ClientSession).GetPrompt),
 	"completion/complete":      sends((*mcp.ClientSession).Complete),
-	methodSubscribe:            sends(withoutResult((*mcp.ClientSession).Subscribe)),
-	methodUnsubscribe:          sends(withoutResult((*mcp.ClientSession).Unsubscribe)),
 }
+
+// What Subscribe sends.
+var (
+	subscribe   = sends(withoutResult((*mcp.ClientSession).Subscribe))
+	unsubscribe = sends(withoutResult((*mcp.ClientSession).Unsubscribe))
+)
 
 // nothing is a result that says nothing.
 var nothing = json.RawMessage(`{}`)
@@ -58,11 +62,11 @@ func (b *Backend) Forward(ctx context.Context, method string, params json.RawMes
 	if !known {
 		return nil, &backend.Refusal{Code: -32601, Message: fmt.Sprintf("%q is not handed on", method)}
 	}
-	if method == methodUnsubscribe {
-		if last, err := b.listening.unsubscribes(params); err != nil || !last {
-			return nothing, err
-		}
-	}
+	return b.hand(ctx, send, params, room)
+}
+
+// hand hands a request on.
+func (b *Backend) hand(ctx context.Context, send func(context.Context, *session, json.RawMessage) error, params json.RawMessage, room backend.Room) (json.RawMessage, error) {
 	s, failure := b.acquire(ctx)
 	if failure != nil {
 		return nil, failure.Err
@@ -73,8 +77,6 @@ func (b *Backend) Forward(ctx context.Context, method string, params json.RawMes
 		notify(s.suspect)
 	}
 	switch {
-	case method == methodSubscribe && (a.outcome == unanswered && err == nil || a.outcome == resulted):
-		return nothing, b.listening.subscribes(params)
 	case a.outcome == unanswered && err == nil: // the SDK has it from elsewhere
 		return nothing, nil
 	case a.outcome == resulted:

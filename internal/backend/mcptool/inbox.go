@@ -201,7 +201,7 @@ func (in *inbox) silence() time.Duration {
 func (in *inbox) expire() { in.expireOnce.Do(func() { close(in.expired) }) }
 
 // notify puts one signal into a channel that holds one.
-func notify(ch chan struct{}) {
+func notify(ch chan<- struct{}) {
 	select {
 	case ch <- struct{}{}:
 	default:

@@ -166,9 +166,8 @@ type Backend struct {
 	// attempts numbers progress tokens.
 	attempts atomic.Int64
 
-	// listening are those who hear what is for everybody, and subscribed what their server is to
-	// tell them of.
-	listening listeners
+	// listening are those who hear what is for everybody.
+	listening *listeners
 
 	// closing ends Run and everything it started.
 	closing context.Context
@@ -200,7 +199,7 @@ func New(cfg Config) (*Backend, error) {
 	if err := cfg.validate(); err != nil {
 		return nil, fmt.Errorf("backend %s: %w", cfg.Name, err)
 	}
-	b := &Backend{cfg: cfg, timing: cfg.Timing.withDefaults(), log: cfg.Logger}
+	b := &Backend{cfg: cfg, timing: cfg.Timing.withDefaults(), log: cfg.Logger, listening: newListeners()}
 	if b.log == nil {
 		b.log = slog.New(slog.DiscardHandler)
 	}

@@ -303,6 +303,9 @@ func TestCancel(t *testing.T) {
 		"it was cut off":             {says: &sidecallv1.WorkerResult{IsError: true}, code: tool.CodeCancelled, proves: tool.Ambiguous},
 		"nothing in time":            {after: lastWord, says: &sidecallv1.WorkerResult{Content: "done"}, code: tool.CodeCancelled, proves: tool.Ambiguous, late: 1},
 		"nobody waits for a reading": {effect: tool.ReadOnly, after: time.Millisecond, says: &sidecallv1.WorkerResult{Content: "done"}, code: tool.CodeCancelled, proves: tool.Ambiguous, late: 1},
+		"it got no place":            {says: &sidecallv1.WorkerResult{NotRun: true, Code: "OVERLOADED"}, code: tool.CodeCancelled, proves: tool.NotExecuted},
+		"it got no place in time":    {byItsOwn: true, says: &sidecallv1.WorkerResult{NotRun: true, Code: "OVERLOADED"}, code: tool.CodeOverloaded, proves: tool.NotExecuted},
+		"it was undone in time":      {byItsOwn: true, says: &sidecallv1.WorkerResult{NotRun: true}, code: tool.CodeTimeout, proves: tool.NotExecuted},
 		"its time is over":           {byItsOwn: true, after: shortWord, says: &sidecallv1.WorkerResult{Content: "done"}, code: tool.CodeTimeout, proves: tool.Ambiguous, late: 1},
 	} {
 		t.Run(name, func(t *testing.T) {

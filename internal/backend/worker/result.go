@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"slices"
 	"strings"
 	"time"
@@ -35,11 +36,13 @@ func (o outcome) read(call *backend.Invocation) (tool.Reply, *tool.Failure) {
 
 // readLate is an outcome that came when the context had ended: a result counts all the
 // same, and so does that nothing was done. Another failure is how a function ends that
-// was cancelled.
+// was cancelled. One that had no place in the worker until then was late for want of
+// capacity, which is no failure of its tool.
 func (o outcome) readLate(ctx context.Context, call *backend.Invocation) (tool.Reply, *tool.Failure) {
 	reply, failure := o.read(call)
 	switch {
-	case failure == nil, backend.WasWithheld(failure):
+	case failure == nil, backend.WasWithheld(failure),
+		failure.Evidence == tool.NotExecuted && failure.Code == tool.CodeOverloaded && errors.Is(ctx.Err(), context.DeadlineExceeded):
 		return reply, failure
 	case failure.Evidence == tool.NotExecuted:
 		return reply, ended(ctx, tool.NotExecuted)

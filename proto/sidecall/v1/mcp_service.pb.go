@@ -29,7 +29,9 @@ type ForwardRequest struct {
 	// As in MCP. Empty only asks whether there are MCP servers.
 	Method string `protobuf:"bytes,2,opt,name=method,proto3" json:"method,omitempty"`
 	// The parameters as JSON, an object; empty for none.
-	ParamsJson    string `protobuf:"bytes,3,opt,name=params_json,json=paramsJson,proto3" json:"params_json,omitempty"`
+	ParamsJson string `protobuf:"bytes,3,opt,name=params_json,json=paramsJson,proto3" json:"params_json,omitempty"`
+	// Of the stream whose subscription it begins or ends, from FollowResponse; else empty.
+	FollowId      string `protobuf:"bytes,4,opt,name=follow_id,json=followId,proto3" json:"follow_id,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -81,6 +83,13 @@ func (x *ForwardRequest) GetMethod() string {
 func (x *ForwardRequest) GetParamsJson() string {
 	if x != nil {
 		return x.ParamsJson
+	}
+	return ""
+}
+
+func (x *ForwardRequest) GetFollowId() string {
+	if x != nil {
+		return x.FollowId
 	}
 	return ""
 }
@@ -293,7 +302,9 @@ type FollowResponse struct {
 	// As in MCP.
 	Method string `protobuf:"bytes,1,opt,name=method,proto3" json:"method,omitempty"`
 	// The parameters as JSON, an object; empty for none.
-	ParamsJson    string `protobuf:"bytes,2,opt,name=params_json,json=paramsJson,proto3" json:"params_json,omitempty"`
+	ParamsJson string `protobuf:"bytes,2,opt,name=params_json,json=paramsJson,proto3" json:"params_json,omitempty"`
+	// Names the stream in ForwardRequest. The first message has it.
+	FollowId      string `protobuf:"bytes,3,opt,name=follow_id,json=followId,proto3" json:"follow_id,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -342,16 +353,24 @@ func (x *FollowResponse) GetParamsJson() string {
 	return ""
 }
 
+func (x *FollowResponse) GetFollowId() string {
+	if x != nil {
+		return x.FollowId
+	}
+	return ""
+}
+
 var File_sidecall_v1_mcp_service_proto protoreflect.FileDescriptor
 
 const file_sidecall_v1_mcp_service_proto_rawDesc = "" +
 	"\n" +
-	"\x1dsidecall/v1/mcp_service.proto\x12\vsidecall.v1\"c\n" +
+	"\x1dsidecall/v1/mcp_service.proto\x12\vsidecall.v1\"\x80\x01\n" +
 	"\x0eForwardRequest\x12\x18\n" +
 	"\aprofile\x18\x01 \x01(\tR\aprofile\x12\x16\n" +
 	"\x06method\x18\x02 \x01(\tR\x06method\x12\x1f\n" +
 	"\vparams_json\x18\x03 \x01(\tR\n" +
-	"paramsJson\"Q\n" +
+	"paramsJson\x12\x1b\n" +
+	"\tfollow_id\x18\x04 \x01(\tR\bfollowId\"Q\n" +
 	"\x0fForwardResponse\x12\x1f\n" +
 	"\vresult_json\x18\x01 \x01(\tR\n" +
 	"resultJson\x12\x1d\n" +
@@ -365,11 +384,12 @@ const file_sidecall_v1_mcp_service_proto_rawDesc = "" +
 	"\arefusal\x18\x03 \x01(\tR\arefusal\"\x10\n" +
 	"\x0eAnswerResponse\")\n" +
 	"\rFollowRequest\x12\x18\n" +
-	"\aprofile\x18\x01 \x01(\tR\aprofile\"I\n" +
+	"\aprofile\x18\x01 \x01(\tR\aprofile\"f\n" +
 	"\x0eFollowResponse\x12\x16\n" +
 	"\x06method\x18\x01 \x01(\tR\x06method\x12\x1f\n" +
 	"\vparams_json\x18\x02 \x01(\tR\n" +
-	"paramsJson2\xda\x01\n" +
+	"paramsJson\x12\x1b\n" +
+	"\tfollow_id\x18\x03 \x01(\tR\bfollowId2\xda\x01\n" +
 	"\n" +
 	"McpService\x12D\n" +
 	"\aForward\x12\x1b.sidecall.v1.ForwardRequest\x1a\x1c.sidecall.v1.ForwardResponse\x12C\n" +

@@ -10,7 +10,7 @@ func owners() []Mutant {
 		one("catalog: what the config mentions counts for nothing", owner, "made.config++\n", "\n", said),
 		one("catalog: a config that takes over forgets whose names are", "internal/catalog/generation.go", "\tg.owned = owned\n", "\tg.owned = owned\n\tclear(owned)\n", test("./internal/catalog", "TestNamesOverAConfig")),
 		one("server: the order of profiles makes a tenant", request, "slices.Sorted(slices.Values(offered))", "slices.Clone(offered)", test("./server", "TestListenersThatOfferTheSame")),
-		one("server: a listener is no tenant", "server/grpc.go", `name := tenantOf(offered); name != "" {`, `name := ""; name != "" {`, test("./server", "TestAListenerReachesOnlyWhatCameThroughIt")),
+		one("server: a listener is no tenant", "server/grpc.go", `ofTenant(tenantOf(offered))`, `ofTenant("")`, test("./server", "TestAListenerReachesOnlyWhatCameThroughIt")),
 		one("worker: what was under way proves that a worker lives", session, "if began && now != heard {", "if (began || true) && now != heard {", test("./internal/backend/worker", "TestAWorkerThatComesBeforeItsEnd")),
 		one("worker: a worker of one tenant serves all", session, `(s.tenant == "" || s.tenant == call.Tenant)`, "true", test("./internal/backend/worker", "TestTenants")),
 	}

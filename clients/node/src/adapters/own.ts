@@ -12,6 +12,7 @@ import { serving } from '../current.js'
 import { Failure, WrongField, WrongTool } from '../errors.js'
 import { object } from '../request.js'
 import type { JsonSchema } from '../schema.js'
+import { DEFAULT_PLACES, Places } from '../shift.js'
 import type { Work, WorkSettings } from '../work.js'
 import { Reply, served, type Clean, type Context, type Served, type ToolEffect } from '../worker.js'
 
@@ -141,6 +142,8 @@ class Crew {
   readonly #client: Sidecall
   readonly #settings: WorkSettings
   readonly #asked: Map<string, Set<Asked>>
+  /** Of all that it registers, one after the other: what was begun before goes on. */
+  readonly #places: Places
   #functions = new Map<string, Served>()
   #work: Work | undefined
   #last: Promise<void> = Promise.resolve()
@@ -149,6 +152,7 @@ class Crew {
     this.#client = client
     this.#settings = settings
     this.#asked = asked
+    this.#places = new Places(settings.maxInFlight ?? DEFAULT_PLACES)
   }
 
   get names(): ReadonlyMap<string, string> {
@@ -171,7 +175,7 @@ class Crew {
     }
     if (this.#work !== undefined && all.size === this.#functions.size) return
     const before = this.#work
-    const work = await serve(this.#client, all, this.#settings)
+    const work = await serve(this.#client, all, this.#settings, this.#places)
     this.#work = work
     this.#functions = all
     before?.leave() // it has the same functions, and finishes its calls

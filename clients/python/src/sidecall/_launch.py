@@ -13,6 +13,7 @@ import signal
 import subprocess
 import tempfile
 import threading
+import weakref
 from collections.abc import Mapping
 from datetime import timedelta
 from pathlib import Path
@@ -38,6 +39,9 @@ _LEVELS = {"DEBUG": logging.DEBUG, "INFO": logging.INFO, "WARN": logging.WARNING
 
 log = logging.getLogger("sidecall")
 
+#: Those of this process.
+_running: weakref.WeakSet[Launched] = weakref.WeakSet()
+
 
 class Launched:
     """A running sidecar. It ends when stop is called, or when this process ends,
@@ -46,6 +50,7 @@ class Launched:
 
     def __init__(self, process: subprocess.Popen[bytes], directory: Path | None) -> None:
         self._process = process
+        _running.add(self)
         self._directory = directory
         self._last: collections.deque[str] = collections.deque(maxlen=_LINES)
         self._told: queue.SimpleQueue[dict[str, Any] | None] = queue.SimpleQueue()
@@ -127,6 +132,12 @@ class Launched:
             self._process.stderr.close()
         _remove(self._directory)
 
+    def forget(self) -> None:
+        """Lets go of its standard input: it is that of the process that this one is a fork
+        of, and ends with that."""
+        if self._process.stdin is not None:
+            self._process.stdin.close()
+
     def _says_that_it_stays(self) -> bool:
         """Whether it says that it goes on for others."""
         while not self._told.empty():
@@ -134,6 +145,15 @@ class Launched:
             if told is not None and told.get("stays"):
                 return True
         return False
+
+
+def _forget_all() -> None:
+    for launched in list(_running):
+        launched.forget()
+
+
+if hasattr(os, "register_at_fork"):  # elsewhere nothing forks
+    os.register_at_fork(after_in_child=_forget_all)
 
 
 def _parsed(line: str) -> tuple[int, str]:

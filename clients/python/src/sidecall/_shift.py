@@ -13,6 +13,7 @@ from typing import Any
 
 from sidecall._context import Context, Failure, _current, failure_of, fit, readable, result_of
 from sidecall._line import Line
+from sidecall._places import Places
 from sidecall._worker import Function, Worker
 from sidecall.v1 import worker_service_pb2 as pb
 
@@ -20,6 +21,9 @@ log = logging.getLogger("sidecall")
 
 #: The version of the protocol that is spoken here.
 PROTOCOL = 1
+
+#: What a call hears that has got no place.
+_OVERLOADED = Failure("this worker has as many calls as it wants", code="OVERLOADED", not_run=True)
 
 #: Characters of what is said of progress.
 LONGEST_NOTE = 1024
@@ -30,7 +34,7 @@ class Shift:
     thread each: there are no more of them than the worker has places."""
 
     def __init__(
-        self, worker: Worker, line: Line, places: asyncio.Semaphore, taken_in: Callable[[Mapping[str, str]], None]
+        self, worker: Worker, line: Line, places: Places, taken_in: Callable[[Mapping[str, str]], None]
     ) -> None:
         """``places`` are those of the worker, over all its streams. ``taken_in`` is given
         the names that models call, by those of the functions, when the sidecar has taken
@@ -115,7 +119,7 @@ class Shift:
             why = Failure(f"this worker has no function {invoke.tool}", code="NOT_FOUND", not_run=True)
             self._answer(invoke, failure_of(why))
         elif len(self._calls) >= self._worker.max_in_flight:
-            self._answer(invoke, failure_of(Failure("this worker has as many calls as it wants", code="OVERLOADED", not_run=True)))
+            self._answer(invoke, failure_of(_OVERLOADED))
         else:
             running = self._calls[invoke.invocation_id] = _Running(invoke, self._places, lambda note: self._progress(invoke, note))
             running.start(function, lambda result: self._ended(invoke, result))
@@ -138,7 +142,7 @@ class Shift:
 class _Running:
     """A call that runs, when it has got a place: calls of an earlier stream may have them all."""
 
-    def __init__(self, invoke: pb.WorkerInvoke, places: asyncio.Semaphore, say: Callable[[str], None]) -> None:
+    def __init__(self, invoke: pb.WorkerInvoke, places: Places, say: Callable[[str], None]) -> None:
         self._places = places
         self._arguments = invoke.arguments_json
         self._context = Context(invoke, say)
@@ -155,7 +159,7 @@ class _Running:
         def over(task: asyncio.Task[pb.WorkerResult]) -> None:
             if timer is not None:
                 timer.cancel()
-            ended(failure_of(Failure("the call was cancelled", not_run=not self._begun)) if task.cancelled() else task.result())
+            ended(failure_of(Failure("the call was cancelled") if self._begun else _OVERLOADED) if task.cancelled() else task.result())
 
         self._task.add_done_callback(over)
 

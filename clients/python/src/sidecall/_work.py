@@ -18,6 +18,7 @@ import grpc
 
 from sidecall._errors import SidecallError, WorkerRefused, WrongTool
 from sidecall._line import Line
+from sidecall._places import Places
 from sidecall._request import seconds
 from sidecall._shift import Shift
 from sidecall._worker import Worker
@@ -64,7 +65,7 @@ class Career:
         #: Says why there is never to be a sidecar again.
         self._ended = ended
         self._shifts: dict[asyncio.Task[None], Shift] = {}
-        self._places = asyncio.Semaphore(worker.max_in_flight)
+        self._places = worker.places or Places(worker.max_in_flight)
         self._loop: asyncio.AbstractEventLoop | None = None
         self._leaving = asyncio.Event()
         self._told = threading.Event()  # to leave, maybe before there was a loop

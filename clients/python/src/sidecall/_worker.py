@@ -17,6 +17,7 @@ from typing import Any, Literal, ParamSpec, TypeVar, get_args, overload
 
 from sidecall._context import Context, Failure
 from sidecall._errors import WrongField, WrongTool
+from sidecall._places import Places
 from sidecall._request import _duration, text
 from sidecall._shape import Field, NoSchema, Schema, hints_of, object_of
 from sidecall.v1 import tool_service_pb2 as tools
@@ -67,6 +68,8 @@ class Worker:
     #: The client_id whose calls alone it takes, as adapters set it. Empty: everybody's.
     client: str = ""
     functions: dict[str, Function] = field(default_factory=dict, repr=False)
+    #: Those that it has in common with another work, as adapters set them. None: its own.
+    places: Places | None = field(default=None, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         self.name = self.name or _program()

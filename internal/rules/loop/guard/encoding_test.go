@@ -137,8 +137,8 @@ func TestUnreadableEntriesAreSkipped(t *testing.T) {
 		l.log = append(l.log, []byte{versionNext, 1, 2, 3}, nil, []byte("rubbish"))
 	}
 	log := guard.Read(l.log)
-	if log.Len() != 3 || log.Skipped() != 9 {
-		t.Errorf("%d read, %d skipped, want 3 and 9", log.Len(), log.Skipped())
+	if log.Len() != 3 {
+		t.Errorf("%d read, want 3", log.Len())
 	}
 	if v := l.make(read); v.Level != guard.Refuse {
 		t.Errorf("%+v", v)

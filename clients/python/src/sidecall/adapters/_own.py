@@ -23,6 +23,7 @@ from sidecall._aio import AsyncSidecall
 from sidecall._client import Sidecall
 from sidecall._context import Context, Failure, _current
 from sidecall._errors import WrongField, WrongTool
+from sidecall._places import Places
 from sidecall._request import Call
 from sidecall._work import AsyncWork, Work
 from sidecall._worker import Clean, Effect, Function, Worker, clean_of, declare
@@ -84,6 +85,8 @@ class Own:
         self._effects = dict(effects or {})
         self._clean = {name: clean_of(said, f"fails_cleanly[{name!r}]") for name, said in (fails_cleanly or {}).items()}
         self._settings = worker or Worker()
+        #: Of all that it registers, one after the other: what was begun before goes on.
+        self._places = Places(self._settings.max_in_flight)
         self._passes = passes
         self._asked = _ASKED.setdefault(client, {})
         self._functions: dict[str, Function] = {}
@@ -160,7 +163,7 @@ class Own:
         return self._work is None or self._work.has_ended() or any(name not in self._registered for name in self._functions)
 
     def _worker(self) -> Worker:
-        return replace(self._settings, functions=dict(self._functions), client=self._client.client_id)
+        return replace(self._settings, functions=dict(self._functions), client=self._client.client_id, places=self._places)
 
     def run(self, call: Call, ids: Fields, body: Body) -> pb.ExecuteToolResponse:
         """Runs a call of a function and waits."""

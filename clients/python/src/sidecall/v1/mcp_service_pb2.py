@@ -24,7 +24,7 @@ _sym_db = _symbol_database.Default()
 
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1dsidecall/v1/mcp_service.proto\x12\x0bsidecall.v1\"F\n\x0e\x46orwardRequest\x12\x0f\n\x07profile\x18\x01 \x01(\t\x12\x0e\n\x06method\x18\x02 \x01(\t\x12\x13\n\x0bparams_json\x18\x03 \x01(\t\":\n\x0f\x46orwardResponse\x12\x13\n\x0bresult_json\x18\x01 \x01(\t\x12\x12\n\nerror_json\x18\x02 \x01(\t\"J\n\rAnswerRequest\x12\x13\n\x0bquestion_id\x18\x01 \x01(\t\x12\x13\n\x0bresult_json\x18\x02 \x01(\t\x12\x0f\n\x07refusal\x18\x03 \x01(\t\"\x10\n\x0e\x41nswerResponse\" \n\rFollowRequest\x12\x0f\n\x07profile\x18\x01 \x01(\t\"5\n\x0e\x46ollowResponse\x12\x0e\n\x06method\x18\x01 \x01(\t\x12\x13\n\x0bparams_json\x18\x02 \x01(\t2\xda\x01\n\nMcpService\x12\x44\n\x07\x46orward\x12\x1b.sidecall.v1.ForwardRequest\x1a\x1c.sidecall.v1.ForwardResponse\x12\x43\n\x06\x46ollow\x12\x1a.sidecall.v1.FollowRequest\x1a\x1b.sidecall.v1.FollowResponse0\x01\x12\x41\n\x06\x41nswer\x12\x1a.sidecall.v1.AnswerRequest\x1a\x1b.sidecall.v1.AnswerResponseB;Z9github.com/sidecall/sidecall/proto/sidecall/v1;sidecallv1b\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1dsidecall/v1/mcp_service.proto\x12\x0bsidecall.v1\"Y\n\x0e\x46orwardRequest\x12\x0f\n\x07profile\x18\x01 \x01(\t\x12\x0e\n\x06method\x18\x02 \x01(\t\x12\x13\n\x0bparams_json\x18\x03 \x01(\t\x12\x11\n\tfollow_id\x18\x04 \x01(\t\":\n\x0f\x46orwardResponse\x12\x13\n\x0bresult_json\x18\x01 \x01(\t\x12\x12\n\nerror_json\x18\x02 \x01(\t\"J\n\rAnswerRequest\x12\x13\n\x0bquestion_id\x18\x01 \x01(\t\x12\x13\n\x0bresult_json\x18\x02 \x01(\t\x12\x0f\n\x07refusal\x18\x03 \x01(\t\"\x10\n\x0e\x41nswerResponse\" \n\rFollowRequest\x12\x0f\n\x07profile\x18\x01 \x01(\t\"H\n\x0e\x46ollowResponse\x12\x0e\n\x06method\x18\x01 \x01(\t\x12\x13\n\x0bparams_json\x18\x02 \x01(\t\x12\x11\n\tfollow_id\x18\x03 \x01(\t2\xda\x01\n\nMcpService\x12\x44\n\x07\x46orward\x12\x1b.sidecall.v1.ForwardRequest\x1a\x1c.sidecall.v1.ForwardResponse\x12\x43\n\x06\x46ollow\x12\x1a.sidecall.v1.FollowRequest\x1a\x1b.sidecall.v1.FollowResponse0\x01\x12\x41\n\x06\x41nswer\x12\x1a.sidecall.v1.AnswerRequest\x1a\x1b.sidecall.v1.AnswerResponseB;Z9github.com/sidecall/sidecall/proto/sidecall/v1;sidecallv1b\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -33,17 +33,17 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['DESCRIPTOR']._loaded_options = None
   _globals['DESCRIPTOR']._serialized_options = b'Z9github.com/sidecall/sidecall/proto/sidecall/v1;sidecallv1'
   _globals['_FORWARDREQUEST']._serialized_start=46
-  _globals['_FORWARDREQUEST']._serialized_end=116
-  _globals['_FORWARDRESPONSE']._serialized_start=118
-  _globals['_FORWARDRESPONSE']._serialized_end=176
-  _globals['_ANSWERREQUEST']._serialized_start=178
-  _globals['_ANSWERREQUEST']._serialized_end=252
-  _globals['_ANSWERRESPONSE']._serialized_start=254
-  _globals['_ANSWERRESPONSE']._serialized_end=270
-  _globals['_FOLLOWREQUEST']._serialized_start=272
-  _globals['_FOLLOWREQUEST']._serialized_end=304
-  _globals['_FOLLOWRESPONSE']._serialized_start=306
-  _globals['_FOLLOWRESPONSE']._serialized_end=359
-  _globals['_MCPSERVICE']._serialized_start=362
-  _globals['_MCPSERVICE']._serialized_end=580
+  _globals['_FORWARDREQUEST']._serialized_end=135
+  _globals['_FORWARDRESPONSE']._serialized_start=137
+  _globals['_FORWARDRESPONSE']._serialized_end=195
+  _globals['_ANSWERREQUEST']._serialized_start=197
+  _globals['_ANSWERREQUEST']._serialized_end=271
+  _globals['_ANSWERRESPONSE']._serialized_start=273
+  _globals['_ANSWERRESPONSE']._serialized_end=289
+  _globals['_FOLLOWREQUEST']._serialized_start=291
+  _globals['_FOLLOWREQUEST']._serialized_end=323
+  _globals['_FOLLOWRESPONSE']._serialized_start=325
+  _globals['_FOLLOWRESPONSE']._serialized_end=397
+  _globals['_MCPSERVICE']._serialized_start=400
+  _globals['_MCPSERVICE']._serialized_end=618
 # @@protoc_insertion_point(module_scope)

@@ -5,14 +5,16 @@ from typing import ClassVar as _ClassVar, Optional as _Optional
 DESCRIPTOR: _descriptor.FileDescriptor
 
 class ForwardRequest(_message.Message):
-    __slots__ = ("profile", "method", "params_json")
+    __slots__ = ("profile", "method", "params_json", "follow_id")
     PROFILE_FIELD_NUMBER: _ClassVar[int]
     METHOD_FIELD_NUMBER: _ClassVar[int]
     PARAMS_JSON_FIELD_NUMBER: _ClassVar[int]
+    FOLLOW_ID_FIELD_NUMBER: _ClassVar[int]
     profile: str
     method: str
     params_json: str
-    def __init__(self, profile: _Optional[str] = ..., method: _Optional[str] = ..., params_json: _Optional[str] = ...) -> None: ...
+    follow_id: str
+    def __init__(self, profile: _Optional[str] = ..., method: _Optional[str] = ..., params_json: _Optional[str] = ..., follow_id: _Optional[str] = ...) -> None: ...
 
 class ForwardResponse(_message.Message):
     __slots__ = ("result_json", "error_json")
@@ -43,9 +45,11 @@ class FollowRequest(_message.Message):
     def __init__(self, profile: _Optional[str] = ...) -> None: ...
 
 class FollowResponse(_message.Message):
-    __slots__ = ("method", "params_json")
+    __slots__ = ("method", "params_json", "follow_id")
     METHOD_FIELD_NUMBER: _ClassVar[int]
     PARAMS_JSON_FIELD_NUMBER: _ClassVar[int]
+    FOLLOW_ID_FIELD_NUMBER: _ClassVar[int]
     method: str
     params_json: str
-    def __init__(self, method: _Optional[str] = ..., params_json: _Optional[str] = ...) -> None: ...
+    follow_id: str
+    def __init__(self, method: _Optional[str] = ..., params_json: _Optional[str] = ..., follow_id: _Optional[str] = ...) -> None: ...

@@ -63,9 +63,11 @@ class McpServiceServicer:
         resources/read, prompts/list, prompts/get, completion/complete, resources/subscribe or
         resources/unsubscribe. A list is that of all
         servers, without pages, prompts with the prefix of their backend; anything else is
-        answered by the first server that has it. UNIMPLEMENTED when the profile has no MCP
-        server, INVALID_ARGUMENT when there is no such profile, UNAVAILABLE when a server does not
-        answer.
+        answered by the first server that has it. A subscription is that of a stream of Follow, which
+        follow_id names, lasts no longer, and is ended by no other. UNIMPLEMENTED when the profile has no MCP
+        server, INVALID_ARGUMENT when there is no such profile, FAILED_PRECONDITION when no such
+        stream is open, RESOURCE_EXHAUSTED when too much is subscribed to, UNAVAILABLE when a server
+        does not answer.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')

@@ -1,0 +1,66 @@
+package mcptool
+
+import (
+	"fmt"
+	"runtime"
+	"strings"
+	"testing"
+
+	"github.com/sidecall/sidecall/internal/backend"
+)
+
+// What a server says to everybody is kept once, and bounded: a thousand of it was kept for each who
+// did not read it.
+func TestWhoHearsAServerCostsLittle(t *testing.T) {
+	b := &Backend{listening: newListeners()}
+	there := make(chan struct{}, 1)
+	const many, fill = 100, 4000
+	before := held()
+	for range many {
+		b.Listen(there)
+	}
+	for i := range 3 * maxSaid {
+		b.listening.tell(methodUpdated, fmt.Appendf(nil, `{"uri":"%d%s"}`, i, strings.Repeat("x", fill)))
+	}
+	if most := uint64(2 * maxSaid * fill); held()-before > most {
+		t.Errorf("%d bytes are held for %d who do not read", held()-before, many)
+	}
+	runtime.KeepAlive(b)
+}
+
+func held() uint64 {
+	var m runtime.MemStats
+	runtime.GC()
+	runtime.ReadMemStats(&m)
+	return m.HeapAlloc
+}
+
+// Each hears what was said since it came, in its order, and of several alike the last.
+func TestEachHearsAServerInItsOwnTime(t *testing.T) {
+	b := &Backend{listening: newListeners()}
+	there := make(chan struct{}, 1)
+	b.listening.tell(methodUpdated, []byte(`0`))
+	early, stop := b.Listen(there)
+	for _, said := range []string{`1`, `2`, `1`} {
+		b.listening.tell(methodUpdated, []byte(said))
+	}
+	<-there
+	late, _ := b.Listen(there)
+	b.listening.tell(methodUpdated, []byte(`3`))
+	for name, c := range map[string]struct {
+		next func() (backend.Note, bool)
+		want string
+	}{"early": {early, "213"}, "late": {late, "3"}} {
+		got := ""
+		for note, ok := c.next(); ok; note, ok = c.next() {
+			got += note.Params
+		}
+		if got != c.want {
+			t.Errorf("%s hears %s, want %s", name, got, c.want)
+		}
+	}
+	stop()
+	if len(b.listening.hear) != 1 {
+		t.Error("it listens after its end")
+	}
+}
