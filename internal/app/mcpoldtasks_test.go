@@ -10,6 +10,7 @@ import (
 	"net/http/httptest"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 )
 
@@ -271,6 +272,36 @@ tools:
 	if end, _ := c.about("get", act); end.Status != "failed" || !got.IsError {
 		t.Errorf("it ended as %+v, with %+v", end, got)
 	}
+}
+
+// Who cancels what has an effect is told that it goes on, and not that somebody's time is over.
+func TestWhatHasAnEffectGoesOnIn2025(t *testing.T) {
+	began, hold := make(chan struct{}, 4), make(chan struct{})
+	web := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		_, _ = io.Copy(io.Discard, r.Body)
+		began <- struct{}{}
+		<-hold
+	}))
+	t.Cleanup(web.Close)
+	defer close(hold)
+	s, _ := before(t, fmt.Sprintf(`
+backends: {web: {http: {base_url: %q, allow_private: true}}}
+tools:
+  act: {backend: web, http: {method: POST, path: /}, effect: non_idempotent, input_schema: {type: object}}
+`, web.URL))
+	var clients sync.WaitGroup
+	for range cap(began) {
+		clients.Go(func() {
+			c := openSession(t, s, "2025-11-25")
+			act, _ := c.task("act", "a", map[string]any{})
+			<-began
+			var end oldTold
+			if refused := c.send("tasks/cancel", map[string]any{"taskId": act}, &end); !strings.Contains(refused.Message, "goes on") {
+				t.Errorf("%+v, %+v", refused, end)
+			}
+		})
+	}
+	clients.Wait()
 }
 
 // A task has no request any more by which its client could be asked.

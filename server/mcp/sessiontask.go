@@ -196,10 +196,11 @@ func (f *face) cancelled(ctx context.Context, session *sdk.ServerSession, params
 		return nil, &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: "taskId: the task has ended as " + t.Status}
 	}
 	f.cancelTasks(h.is)
-	ctx, stop := context.WithTimeout(ctx, cancelTime)
+	ctx, stop := context.WithCancel(ctx)
 	defer stop()
+	defer time.AfterFunc(cancelTime, stop).Stop() // no deadline, which who is asked may find to be over before it is here
 	t, _, err := f.await(ctx, session, params)
-	if ctx.Err() != nil {
+	if err != nil && ctx.Err() != nil {
 		return nil, &jsonrpc.Error{Code: jsonrpc.CodeInternalError, Message: "the call goes on: it has an effect, which nobody would undo by breaking it off"}
 	}
 	if err == nil {
