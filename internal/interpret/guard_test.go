@@ -84,6 +84,50 @@ func TestOneCallOfAFunctionIsBounded(t *testing.T) {
 	}
 }
 
+// Of an item that costs too much to judge nobody knows whether it was done: whoever is told that it was not
+// has it done twice.
+func TestAnItemThatCostsTooMuchIsNotSaidToBeLeftUndone(t *testing.T) {
+	mega := strings.Repeat("a", 1<<20)
+	costly, err := Compile(Config{Partial: &PartialRule{Items: "body.items.filter(i, body.t.indexOf(body.n) >= 0)", OK: "item.ok"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if reading := costly.Interpret(*jsonReply(t, map[string]any{"t": mega, "n": mega, "items": []int{1}}), nil, nil); !reading.Unread {
+		t.Errorf("%v of items that are not known", reading.Outcome)
+	}
+	for ok, body := range map[string]any{
+		`item.ok && body.t.indexOf(body.n) < 0`:                     map[string]any{"t": mega, "n": mega},
+		`item.ok && !text.matches("(?:(?:a{1,10}){1,10}){1,10}b")`:  map[string]any{"t": mega},
+		`item.ok && body.l.all(i, body.t + body.u != "x")`:          map[string]any{"t": mega, "u": "b", "l": make([]int, 50)},
+		`item.ok && body.l.all(i, body.l.all(j, body.l != [i, j]))`: map[string]any{"l": make([]int, 1000)},
+	} {
+		program, err := Compile(Config{Partial: &PartialRule{Items: "body.items", OK: ok}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		body.(map[string]any)["items"] = []map[string]bool{{"ok": false}, {"ok": true}}
+		reading := program.Interpret(*jsonReply(t, body), nil, nil)
+		if reading.Outcome != OK || !reading.Unread || reading.Items != nil || reading.Failure != nil {
+			t.Errorf("%s: %v, %d items, %v", ok, reading.Outcome, len(reading.Items), reading.Failure)
+		}
+	}
+}
+
+// Of a reply that costs too much to judge nobody knows whether it is a success.
+func TestASuccessThatCostsTooMuchIsNoDefiniteFailure(t *testing.T) {
+	mega := strings.Repeat("a", 1<<20)
+	program, err := Compile(Config{Success: `body.ok && body.t.indexOf(body.n) == 0`})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for ok, want := range map[bool]tool.Evidence{true: tool.Ambiguous, false: tool.Definite} {
+		reading := program.Interpret(*jsonReply(t, map[string]any{"t": mega, "n": mega, "ok": ok}), nil, nil)
+		if reading.Failure == nil || reading.Failure.Evidence != want {
+			t.Errorf("%v: %v", ok, reading.Failure)
+		}
+	}
+}
+
 // What it costs to compare is what both have: it is not counted by counting through the longer one.
 func TestAComparisonWithALongTextIsCheap(t *testing.T) {
 	body := map[string]any{"l": make([]int, 1000), "t": strings.Repeat("a", 5<<20), "m": make([]int, 1<<19)}
