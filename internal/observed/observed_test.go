@@ -150,7 +150,7 @@ func TestALineThatIsNone(t *testing.T) {
 		report.Broken = broken
 		var page bytes.Buffer
 		report.Write(&page)
-		if !strings.Contains(page.String(), "3 lines of the file are no calls") {
+		if !strings.Contains(page.String(), "3 lines of the file cannot be read") {
 			t.Error(page.String())
 		}
 	}
