@@ -116,9 +116,9 @@ func worthAsking(req *sidecallv1.ExecuteToolRequest, res *sidecallv1.ExecuteTool
 
 // writeIdentity prints with which flags the same call is asked for again.
 func writeIdentity(errOut io.Writer, req *sidecallv1.ExecuteToolRequest) {
-	fmt.Fprintf(errOut, "sidecall: the same call again: --id %s --conversation %s", req.GetToolUseId(), req.GetConversationId())
+	fmt.Fprintf(errOut, "sidecall: the same call again: --id %s --conversation %s", word(req.GetToolUseId()), word(req.GetConversationId()))
 	if turn := req.GetTurnId(); turn != "" {
-		fmt.Fprintf(errOut, " --turn %s", turn)
+		fmt.Fprintf(errOut, " --turn %s", word(turn))
 	}
 	fmt.Fprintln(errOut)
 }

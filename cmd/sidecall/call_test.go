@@ -42,6 +42,34 @@ func TestWhatIsSaidOfAResultWithoutARecord(t *testing.T) {
 	}
 }
 
+// What is told to ask again with can be copied, whatever an id or a turn is called.
+func TestTheFlagsToAskAgainWithCanBeCopied(t *testing.T) {
+	fake := &fakeSidecar{execute: func(context.Context) (*sidecallv1.ExecuteToolResponse, error) {
+		return &sidecallv1.ExecuteToolResponse{Content: "fine", Recorded: true}, nil
+	}}
+	addr, _ := fake.serve(t)
+	got := command(t, "call", "pay", "--addr", addr, "--id", "order 1\x1b[2J", "--turn", "it's")
+	if !strings.Contains(got.errOut, `--id $'order 1\x1b[2J' `) || !strings.HasSuffix(got.errOut, ` --turn 'it'\''s'`+"\n") {
+		t.Errorf("%q", got.errOut)
+	}
+}
+
+// What is no UTF-8 is sent nowhere: that is the command line's fault, and not the sidecar's.
+func TestACommandLineThatIsNoUTF8(t *testing.T) {
+	fake := &fakeSidecar{}
+	addr, _ := fake.serve(t)
+	for _, args := range [][]string{
+		{"call", "pay", "{\"a\":\"\xff\"}"},
+		{"find", "--id", "\xff"},
+		{"resolve", "--id", "\xff", "--as", "done", "--reason", "looked", "--yes"},
+	} {
+		got := command(t, append(args, "--addr", addr)...)
+		if got.code != exitUsage || got.err == nil || !strings.Contains(got.err.Error(), "UTF-8") || strings.Contains(got.err.Error(), "grpc") {
+			t.Errorf("%s: %+v", args[0], got)
+		}
+	}
+}
+
 // A conversation that is not given is made up, another one each time, and what to
 // ask for the result with is printed.
 func TestACallMakesUpItsConversation(t *testing.T) {

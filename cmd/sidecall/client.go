@@ -92,6 +92,11 @@ func rpcError(addr, lost string, err error) error {
 		return fail(exitUnavailable, fmt.Errorf("broken off before the sidecar had answered, %s", lost))
 	case codes.Unavailable:
 		return fail(exitUnavailable, unavailable(addr, lost, s.Message()))
+	case codes.Internal:
+		if strings.Contains(s.Message(), "error while marshaling") {
+			return fail(exitUsage, errors.New("what the command line, or a file that it names, says is not UTF-8: nothing was sent"))
+		}
+		fallthrough
 	default:
 		return fail(exitUnavailable, fmt.Errorf("%s: %s", s.Code(), s.Message()))
 	}

@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 	"io"
+	"regexp"
 	"strconv"
 	"strings"
 	"unicode"
@@ -45,6 +46,17 @@ func writeCommand(out io.Writer, label string, parts []string) {
 		line += " " + part
 	}
 	fmt.Fprintln(out, line)
+}
+
+// plainWord is a text that a shell reads as it stands.
+var plainWord = regexp.MustCompile(`^[\w.:@/+-]+$`)
+
+// word is a text as one word of a shell, quoted where it has to be.
+func word(text string) string {
+	if plainWord.MatchString(text) {
+		return text
+	}
+	return quoted(text)
 }
 
 // quoted is a text as one word of a shell, of what a terminal can show.

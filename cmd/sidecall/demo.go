@@ -2,6 +2,9 @@ package main
 
 import (
 	"errors"
+	"os"
+	"os/signal"
+	"syscall"
 
 	"github.com/spf13/cobra"
 
@@ -18,6 +21,8 @@ upstream really did. Needs nothing installed. The exit code is 1 when a promise
 was not kept.`,
 		Args: between(0, 0, "", ""),
 		RunE: func(cmd *cobra.Command, _ []string) error {
+			// It starts processes, which it ends: also where whoever reads it has gone, as head does.
+			signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE)
 			err := demo.Run(cmd.Context(), cmd.OutOrStdout())
 			switch {
 			case errors.Is(err, demo.ErrBroken):

@@ -3,14 +3,15 @@
 // Exit codes: 0 it worked; 1 the tool call failed or could not be settled, there is
 // no such conversation, receipts were changed, a demo promise was not kept, a case was not met, the sidecar
 // is not ready, or serve could not end cleanly; 2 the command line, the config file or the cases
-// are wrong; 3 the sidecar cannot be reached, or could not start; of find alone, 4 nobody knows
-// whether a call ran; 5 a call is held, or runs.
+// are wrong; 3 the sidecar cannot be reached, or could not start, or its answer cannot be printed;
+// of find alone, 4 nobody knows whether a call ran; 5 a call is held, or runs.
 package main
 
 import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 
 	"github.com/spf13/cobra"
@@ -35,6 +36,9 @@ func report(cmd *cobra.Command, err error) int {
 	if exit, ok := errors.AsType[*exitError](err); ok {
 		return exit.code
 	}
+	if _, ofFile := errors.AsType[*fs.PathError](err); ofFile { // the answer was not printed, whatever was done
+		return exitUnavailable
+	}
 	// cobra's own errors are about the command line.
 	fmt.Fprintf(os.Stderr, "usage: %s (more with %s --help)\n", cmd.UseLine(), cmd.CommandPath())
 	return exitUsage
@@ -51,8 +55,8 @@ every failure so that the model can repair its call.
 Exit codes: 0 it worked; 1 the call failed or could not be settled, there is no
 such conversation, receipts were changed, a demo promise was not kept, a case was not met, the sidecar is
 not ready, or serve could not end cleanly; 2 the command line, the config file or the cases are
-wrong; 3 the sidecar cannot be reached or could not start; of find alone, 4 nobody knows whether
-a call ran; 5 a call is held, or runs.`,
+wrong; 3 the sidecar cannot be reached or could not start, or its answer cannot be printed; of
+find alone, 4 nobody knows whether a call ran; 5 a call is held, or runs.`,
 		SilenceErrors: true,
 		SilenceUsage:  true,
 	}

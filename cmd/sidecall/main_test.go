@@ -10,6 +10,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	sidecallv1 "github.com/sidecall/sidecall/proto/sidecall/v1"
 )
 
 // said is what a command has printed, and its exit code.
@@ -62,6 +64,29 @@ func TestExitCodes(t *testing.T) {
 	} {
 		if got := command(t, strings.Split(line, " ")...); got.code != want || (got.err == nil) != (want == 0) {
 			t.Errorf("%s: exit code %d, want %d: %v", line, got.code, want, got.err)
+		}
+	}
+}
+
+// That an answer cannot be printed is no fault of the command line: who made a call, or settled one, has done so.
+func TestAnAnswerThatCannotBePrinted(t *testing.T) {
+	full, err := os.OpenFile("/dev/full", os.O_WRONLY, 0)
+	if err != nil {
+		t.Skip(err)
+	}
+	t.Cleanup(func() { _ = full.Close() })
+	fake := &fakeSidecar{execute: func(context.Context) (*sidecallv1.ExecuteToolResponse, error) {
+		return &sidecallv1.ExecuteToolResponse{Content: "fine", Recorded: true}, nil
+	}}
+	addr, _ := fake.serve(t)
+	for _, args := range [][]string{{"version"}, {"call", "pay", "--addr", addr, "--conversation", "c"}, {"report", "--state", filepath.Join(t.TempDir(), "none")}} {
+		root := newRoot()
+		root.SetOut(full)
+		root.SetErr(io.Discard)
+		root.SetArgs(args)
+		cmd, err := root.ExecuteContextC(t.Context())
+		if code := report(cmd, err); code != exitUnavailable || !strings.Contains(err.Error(), "no space left") {
+			t.Errorf("%s: exit code %d, %v", args[0], code, err)
 		}
 	}
 }

@@ -1,12 +1,16 @@
 package main
 
 import (
+	"cmp"
 	"crypto/rand"
+	"errors"
 	"fmt"
 	"log/slog"
 	"os"
+	"os/exec"
 
 	"github.com/spf13/cobra"
+	"google.golang.org/grpc/status"
 
 	sidecall "github.com/sidecall/sidecall/clients/go"
 	"github.com/sidecall/sidecall/server/mcp"
@@ -39,7 +43,7 @@ func newMCP() *cobra.Command {
 				return fail(exitUsage, err)
 			}
 			serve := func(client *sidecall.Client) error {
-				return serveMCP(cmd, client, profile, slog.New(logger))
+				return serveMCP(cmd, client, cmp.Or(addr, "a socket of its own"), profile, slog.New(logger))
 			}
 			if addr != "" {
 				return withConnection(addr, serve)
@@ -64,7 +68,7 @@ func withLaunched(cmd *cobra.Command, path string, do func(*sidecall.Client) err
 	log := func(line string) { _, _ = fmt.Fprintln(cmd.ErrOrStderr(), line) } // who does not read it misses lines
 	client, err := sidecall.Launch{Config: path, Binary: self, Log: log}.Start(cmd.Context())
 	if err != nil {
-		return fail(exitUnavailable, err)
+		return fail(launchCode(err), err)
 	}
 	defer func() {
 		if e := client.Close(); err == nil && e != nil {
@@ -74,15 +78,27 @@ func withLaunched(cmd *cobra.Command, path string, do func(*sidecall.Client) err
 	return do(client)
 }
 
-// serveMCP serves one client, until it leaves.
-func serveMCP(cmd *cobra.Command, client *sidecall.Client, profile string, logger *slog.Logger) error {
+// launchCode tells a config that is wrong from a sidecar that could not start: as the sidecar does.
+func launchCode(err error) int {
+	if ended, ok := errors.AsType[*exec.ExitError](err); ok && ended.ExitCode() == exitUsage {
+		return exitUsage
+	}
+	return exitUnavailable
+}
+
+// serveMCP serves one client with what the sidecar at addr has, until it leaves.
+func serveMCP(cmd *cobra.Command, client *sidecall.Client, addr, profile string, logger *slog.Logger) error {
 	front := mcp.New(mcp.Options{
 		Tools: client.Stub(), Servers: client.Servers(), Version: buildVersion().Version, Log: logger,
 		// A process has one client, and nobody else knows the name.
 		Scope: "mcp-stdio/" + rand.Text(),
 	})
 	defer front.Close()
-	if err := front.Run(cmd.Context(), mcp.Stdio(os.Stdin, os.Stdout), profile); err != nil {
+	err := front.Run(cmd.Context(), mcp.Stdio(os.Stdin, os.Stdout), profile)
+	if _, ofSidecar := status.FromError(err); ofSidecar && err != nil {
+		return rpcError(addr, lostList, err)
+	}
+	if err != nil {
 		return fail(exitUnavailable, fmt.Errorf("the MCP client: %w", err))
 	}
 	return nil

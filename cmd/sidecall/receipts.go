@@ -31,6 +31,8 @@ type verifying struct {
 	conversation, noted string
 	// list is what is printed for programs of all conversations.
 	list *jsonList[*sidecallv1.VerifyReceiptsResponse]
+	// compared are the conversations that have receipts.
+	compared int
 }
 
 func newReceipts() *cobra.Command {
@@ -74,7 +76,7 @@ func (v *verifying) verify() error {
 		bad, err := v.one(v.conversation)
 		return v.ended(bad, err)
 	}
-	bad := false
+	bad, looked := false, 0
 	v.list = &jsonList[*sidecallv1.VerifyReceiptsResponse]{out: v.cmd.OutOrStdout()}
 	for token := ""; ; {
 		page, err := v.client.Conversations().ListConversations(v.cmd.Context(), &sidecallv1.ListConversationsRequest{PageSize: listPage, PageToken: token})
@@ -82,6 +84,7 @@ func (v *verifying) verify() error {
 			return v.failed(err)
 		}
 		for _, summary := range page.GetConversations() {
+			looked++
 			changed, err := v.one(summary.GetConversationId())
 			if err != nil {
 				return err
@@ -90,6 +93,9 @@ func (v *verifying) verify() error {
 		}
 		if token = page.GetNextPageToken(); token != "" {
 			continue
+		}
+		if v.compared == 0 {
+			fmt.Fprintf(v.cmd.ErrOrStderr(), "sidecall: nothing was compared: of %s that AppendMessages keeps none has a receipt; --conversation names another\n", tool.Count(looked, "conversation"))
 		}
 		if v.asJSON {
 			err = v.list.end()
@@ -111,7 +117,9 @@ func (v *verifying) one(id string) (bad bool, err error) {
 	if err != nil {
 		return false, v.failed(err)
 	}
-	bad = len(res.GetProblems()) > 0
+	if bad = len(res.GetProblems()) > 0; bad || res.GetReceipts() > 0 {
+		v.compared++
+	}
 	switch out := v.cmd.OutOrStdout(); {
 	case v.asJSON && v.conversation != "":
 		return bad, writeMessage(out, res)

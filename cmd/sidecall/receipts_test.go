@@ -65,6 +65,13 @@ func TestReceiptsOnATerminal(t *testing.T) {
 	if all := command(t, "receipts", "verify", "--addr", addr); strings.Contains(all.out, "none") || !strings.Contains(all.out, "old") {
 		t.Errorf("of all: %s", all.out)
 	}
+	nobody := &fakeSidecar{listed: []*sidecallv1.ListConversationsResponse{{Conversations: []*sidecallv1.ConversationSummary{{ConversationId: "none"}}}}}
+	nowhere, _ := nobody.serve(t)
+	for _, how := range []string{"--json=false", "--json"} { // what was not compared is not said to be well
+		if got := command(t, "receipts", "verify", how, "--addr", nowhere); got.code != 0 || !strings.Contains(got.errOut, "nothing was compared: of 1 conversation that AppendMessages keeps none has a receipt") {
+			t.Errorf("%s: %+v", how, got)
+		}
+	}
 	if got := command(t, "receipts"); got.code != exitUsage {
 		t.Errorf("%+v", got)
 	}

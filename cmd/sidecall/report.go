@@ -53,8 +53,8 @@ nobody knows what became.`,
 			}
 			var page bytes.Buffer
 			report.Write(&page)
-			fmt.Fprint(cmd.OutOrStdout(), shown(page.String())) // tools name themselves
-			return nil
+			_, err = fmt.Fprint(cmd.OutOrStdout(), shown(page.String())) // tools name themselves
+			return err
 		},
 	}
 	cmd.Flags().StringVar(&f.state, "state", "", "the directory that the wrappers have; without this flag $XDG_STATE_HOME/sidecall")

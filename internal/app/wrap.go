@@ -130,6 +130,8 @@ func (w Wrapper) store(ctx context.Context, log *slog.Logger) (dedupe.Store, err
 // ReadReport says what a sidecar would have done of the calls that were written down in a file since
 // an instant.
 func ReadReport(file string, since time.Time) (observed.Report, error) {
-	calls, _, err := observed.Read(file, since)
-	return observed.Of(calls), err
+	calls, broken, err := observed.Read(file, since)
+	report := observed.Of(calls)
+	report.Broken = broken
+	return report, err
 }

@@ -51,3 +51,20 @@ func TestAResultWhoseRestIsNotKept(t *testing.T) {
 		}
 	})
 }
+
+// noRoom is a store that has no room for another record.
+type noRoom struct{ dedupe.Store }
+
+func (noRoom) Admit(context.Context, dedupe.Request) (dedupe.Admission, error) {
+	return dedupe.Admission{}, fmt.Errorf("%w: of a test", dedupe.ErrFull)
+}
+
+// A store that is full is not said to be down: whoever looks finds it up and ready.
+func TestACallForWhoseRecordThereIsNoRoom(t *testing.T) {
+	b := &calltest.Backend{}
+	s := calltest.NewOn(t, noRoom{memory.New(memory.Options{})}, calltest.NewRoute(t, "refund", tool.NonIdempotent, b))
+	res := s.Call(calltest.Request("toolu_1", "refund"))
+	if calltest.Code(res) != tool.CodeStoreUnavailable || b.Calls.Load() != 0 || !strings.HasSuffix(res.GetError().GetConstraint(), "is full") {
+		t.Errorf("%s", res.GetContent())
+	}
+}

@@ -1,12 +1,15 @@
 package interpret
 
 import (
+	"errors"
 	"fmt"
 
 	"cel.dev/cel-go/cel"
 	"cel.dev/cel-go/common/types"
 	"cel.dev/cel-go/common/types/ref"
 	"cel.dev/cel-go/interpreter"
+
+	"github.com/sidecall/sidecall/internal/pattern"
 )
 
 // expression is a compiled expression.
@@ -32,6 +35,12 @@ func (e *expression) priced(v interpreter.Activation, spent *int64) (ref.Val, er
 		*spent += int64(min(*cost, costLimit)) + 1
 	}
 	return value, err
+}
+
+// tooCostly reports that an evaluation was broken off for what it costs: what it would have said nobody knows.
+func tooCostly(err error) bool {
+	_, cancelled := errors.AsType[interpreter.EvalCancelledError](err)
+	return cancelled || errors.Is(err, errTooCostly) || errors.Is(err, pattern.ErrTooCostly)
 }
 
 // isTrue evaluates a condition; one that is not there does not hold.

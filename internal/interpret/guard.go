@@ -10,6 +10,7 @@ import (
 	"cel.dev/cel-go/cel"
 	"cel.dev/cel-go/common/cost"
 	"cel.dev/cel-go/common/functions"
+	"cel.dev/cel-go/common/operators"
 	"cel.dev/cel-go/common/overloads"
 	"cel.dev/cel-go/common/types"
 	"cel.dev/cel-go/common/types/ref"
@@ -271,19 +272,78 @@ func meterOf(frame *interpreter.ExecutionFrame) *pattern.Meter {
 	return pattern.NewMeter(context.Background(), maxSteps) // of a constant expression
 }
 
-// sizeCost counts a size by the bytes that are counted through.
-func sizeCost(args []ref.Val, _ ref.Val) *uint64 {
+// counted are the costs of calls. CEL counts as one unit what has no overload until it is made, as of
+// anything in a reply, whatever it looks at and makes; values that are compared by their outer size alone;
+// and counts through the longer of two texts to find the length of the shorter.
+type counted struct{}
+
+var (
+	_ cost.ActualCostEstimator = counted{}
+	// ofCEL are the overloads that CEL counts well, unless they are sizes or make texts.
+	ofCEL = cost.StandardOverloadTrackers()
+)
+
+// CallCost implements cost.ActualCostEstimator.
+func (counted) CallCost(function, overload string, args []ref.Val, result ref.Val) *uint64 {
 	units := uint64(1)
-	if s, ok := args[0].(types.String); ok {
-		units += uint64(len(s)) / 10
+	switch function {
+	case operators.Equals, operators.NotEquals, operators.Less, operators.LessEquals, operators.Greater, operators.GreaterEquals:
+		units = compared(args[0], args[1])
+	case operators.In:
+		if list, ok := args[1].(traits.Lister); ok {
+			for it := list.Iterator(); it.HasNext() == types.True; {
+				units += compared(args[0], it.Next())
+			}
+		}
+	default:
+		if ofCEL[overload] != nil && function != overloads.Size && scanned(result) == 0 {
+			return nil
+		}
+		for _, one := range args {
+			units += scanned(one)
+		}
+		units += scanned(result)
 	}
 	return &units
 }
 
-// costs are what CEL itself counts too little.
-func costs() cel.ProgramOption {
-	return cel.CostTrackerOptions(
-		cost.OverloadTracker(overloads.SizeString, sizeCost),
-		cost.OverloadTracker(overloads.SizeStringInst, sizeCost),
-	)
+// compared is what it costs to find out that two values are equal.
+func compared(a, b ref.Val) uint64 {
+	units := uint64(1)
+	switch a := a.(type) {
+	case traits.Lister:
+		b, ok := b.(traits.Lister)
+		if !ok || a.Size() != b.Size() {
+			return units
+		}
+		for x, y := a.Iterator(), b.Iterator(); x.HasNext() == types.True; {
+			units += compared(x.Next(), y.Next())
+		}
+	case traits.Mapper:
+		b, ok := b.(traits.Mapper)
+		if !ok || a.Size() != b.Size() {
+			return units
+		}
+		for names := a.Iterator(); names.HasNext() == types.True; {
+			name := names.Next()
+			if other, found := b.Find(name); found {
+				units += compared(a.Get(name), other)
+			}
+		}
+	default:
+		units += min(scanned(a), scanned(b))
+	}
+	return units
+}
+
+// scanned is what it costs to go through the bytes of a value.
+func scanned(v ref.Val) uint64 {
+	switch v := v.(type) {
+	case types.String:
+		return uint64(len(v)) / 10
+	case types.Bytes:
+		return uint64(len(v)) / 10
+	default:
+		return 0
+	}
 }

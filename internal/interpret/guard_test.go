@@ -6,6 +6,11 @@ import (
 	"strings"
 	"testing"
 
+	"cel.dev/cel-go/common/operators"
+	"cel.dev/cel-go/common/overloads"
+	"cel.dev/cel-go/common/types"
+	"cel.dev/cel-go/common/types/ref"
+
 	"github.com/sidecall/sidecall/internal/pattern"
 	"github.com/sidecall/sidecall/internal/tool"
 )
@@ -59,10 +64,85 @@ func TestOneCallOfAFunctionIsBounded(t *testing.T) {
 		`body.t.split(",").map(x, body.v).join()`:                map[string]any{"t": strings.Repeat(",", 1<<15), "v": mega("b")},
 		`"%s %s".format([body.f.format([1.5]), "x"])`:            map[string]any{"f": "%.999999999f"},
 		`body.l.all(i, size(text) > i)`:                          map[string]any{"l": make([]int, 1<<19), "t": mega("a")},
+		// Those whose arguments have a type only when they are called count as one unit in CEL.
+		`body.l.all(i, size(body.t) > i)`:                   map[string]any{"l": make([]int, 50), "t": mega("a")},
+		`body.l.all(i, body.t.size() > i)`:                  map[string]any{"l": make([]int, 50), "t": mega("a")},
+		`size(body.l.map(i, body.t + body.u)) > 0`:          map[string]any{"l": make([]int, 50), "t": mega("a"), "u": "b"},
+		`size(body.l.map(i, bytes(body.t))) > 0`:            map[string]any{"l": make([]int, 50), "t": mega("a")},
+		`body.l.all(i, string(body.t) != "")`:               map[string]any{"l": make([]int, 50), "t": mega("a")},
+		`body.l.all(i, body.t < body.v)`:                    map[string]any{"l": make([]int, 50), "t": mega("a"), "v": mega("a") + "b"},
+		`body.l.all(i, body.m == body.n)`:                   map[string]any{"l": make([]int, 50), "m": [][]int{make([]int, 1<<17)}, "n": [][]int{make([]int, 1<<17)}},
+		`body.l.all(i, body.o != {"a": body.m})`:            map[string]any{"l": make([]int, 50), "m": make([]int, 1<<17), "o": map[string]any{"a": append(make([]int, 1<<17-1), 1)}},
+		`body.l.all(i, !(body.x in body.m))`:                map[string]any{"l": make([]int, 50), "x": append(make([]int, 1<<10-1), 1), "m": [128][1 << 10]int{}},
+		`body.l.all(i, !(1 in body.m))`:                     map[string]any{"l": make([]int, 50), "m": make([]int, 1<<17)},
+		`body.l.all(i, type(int(body.t)) == int || i == 0)`: map[string]any{"l": make([]int, 50), "t": mega("1")},
 	} {
 		_, allocated, steps, err := evaluate(t, text, jsonReply(t, body))
 		if err == nil || allocated > 128<<20 || steps > maxSteps+4*pattern.MaxInstructions {
 			t.Errorf("%s: %v, %d MiB, %d steps", text, err, allocated>>20, steps)
+		}
+	}
+}
+
+// Of an item that costs too much to judge nobody knows whether it was done: whoever is told that it was not
+// has it done twice.
+func TestAnItemThatCostsTooMuchIsNotSaidToBeLeftUndone(t *testing.T) {
+	mega := strings.Repeat("a", 1<<20)
+	costly, err := Compile(Config{Partial: &PartialRule{Items: "body.items.filter(i, body.t.indexOf(body.n) >= 0)", OK: "item.ok"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if reading := costly.Interpret(*jsonReply(t, map[string]any{"t": mega, "n": mega, "items": []int{1}}), nil, nil); !reading.Unread {
+		t.Errorf("%v of items that are not known", reading.Outcome)
+	}
+	for ok, body := range map[string]any{
+		`item.ok && body.t.indexOf(body.n) < 0`:                     map[string]any{"t": mega, "n": mega},
+		`item.ok && !text.matches("(?:(?:a{1,10}){1,10}){1,10}b")`:  map[string]any{"t": mega},
+		`item.ok && body.l.all(i, body.t + body.u != "x")`:          map[string]any{"t": mega, "u": "b", "l": make([]int, 50)},
+		`item.ok && body.l.all(i, body.l.all(j, body.l != [i, j]))`: map[string]any{"l": make([]int, 1000)},
+	} {
+		program, err := Compile(Config{Partial: &PartialRule{Items: "body.items", OK: ok}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		body.(map[string]any)["items"] = []map[string]bool{{"ok": false}, {"ok": true}}
+		reading := program.Interpret(*jsonReply(t, body), nil, nil)
+		if reading.Outcome != OK || !reading.Unread || reading.Items != nil || reading.Failure != nil {
+			t.Errorf("%s: %v, %d items, %v", ok, reading.Outcome, len(reading.Items), reading.Failure)
+		}
+	}
+}
+
+// Of a reply that costs too much to judge nobody knows whether it is a success.
+func TestASuccessThatCostsTooMuchIsNoDefiniteFailure(t *testing.T) {
+	mega := strings.Repeat("a", 1<<20)
+	program, err := Compile(Config{Success: `body.ok && body.t.indexOf(body.n) == 0`})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for ok, want := range map[bool]tool.Evidence{true: tool.Ambiguous, false: tool.Definite} {
+		reading := program.Interpret(*jsonReply(t, map[string]any{"t": mega, "n": mega, "ok": ok}), nil, nil)
+		if reading.Failure == nil || reading.Failure.Evidence != want {
+			t.Errorf("%v: %v", ok, reading.Failure)
+		}
+	}
+}
+
+// What it costs to compare is what both have: it is not counted by counting through the longer one.
+func TestAComparisonWithALongTextIsCheap(t *testing.T) {
+	body := map[string]any{"l": make([]int, 1000), "t": strings.Repeat("a", 5<<20), "m": make([]int, 1<<19)}
+	for _, text := range []string{`body.l.all(i, text != "x")`, `body.l.all(i, body.t != "x" && "x" > body.t)`, `body.l.all(i, body.m != [i])`, `body.l.all(i, !(i in {"a": body.m}))`} {
+		if got, _, _, err := evaluate(t, text, jsonReply(t, body)); got != true {
+			t.Errorf("%s is %v: %v", text, got, err)
+		}
+	}
+	if got, _, _, err := evaluate(t, `size(body.l.map(i, "%s".format([body.t]))) > 0`, jsonReply(t, body)); err == nil {
+		t.Errorf("%v texts of 5 MiB were made", got)
+	}
+	text, one := types.String(strings.Repeat("a", 5<<20)), types.String("x")
+	for _, function := range []string{operators.Equals, operators.NotEquals, operators.Less, operators.GreaterEquals} {
+		if units := (counted{}).CallCost(function, overloads.Equals, []ref.Val{text, one}, types.True); units == nil || *units > 2 {
+			t.Errorf("%s: %v units", function, units)
 		}
 	}
 }

@@ -40,6 +40,8 @@ import (
 	"bytes"
 	"encoding/json"
 
+	"cel.dev/cel-go/common/types"
+
 	"github.com/sidecall/sidecall/internal/tool"
 )
 
@@ -126,18 +128,23 @@ func (p *Program) classify(v *view) *tool.Failure {
 	if p.success == nil {
 		return v.failure
 	}
-	if p.success.holds(v) {
+	value, err := p.success.value(v)
+	if err == nil && value == types.True {
 		return nil
 	}
 	if v.failure != nil {
 		return v.failure
 	}
-	return &tool.Failure{
+	failure := &tool.Failure{
 		Code: tool.CodeUnrecoverable, Evidence: tool.Definite, CallerFault: true,
 		Status: v.reply.Status, ErrorType: errorTypeTool,
 		Constraint: "the upstream answered, but its answer is not one of success",
 		Message:    v.message(),
 	}
+	if tooCostly(err) {
+		failure.Evidence, failure.Constraint = tool.Ambiguous, "the upstream answered, but it costs too much to find out whether its answer is one of success"
+	}
+	return failure
 }
 
 // failure is what the rule makes of a reply.

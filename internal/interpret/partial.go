@@ -1,6 +1,7 @@
 package interpret
 
 import (
+	"cmp"
 	"fmt"
 
 	"cel.dev/cel-go/common/types"
@@ -33,9 +34,9 @@ type partial struct {
 // read reads the items into the reading. A reply without the list, or with an
 // empty one, is left as it is. When not one item was done, the call failed.
 func (p *partial) read(v *view, reading *Reading) {
-	list, ok := p.list(v)
-	if !ok {
-		reading.Unread = reading.Unread || v.reply.Cut
+	list, err := p.list(v)
+	if err != nil {
+		reading.Unread = reading.Unread || v.reply.Cut || tooCostly(err)
 		return
 	}
 	total, isDone, ambiguous, spent := 0, 0, -1, int64(0)
@@ -64,17 +65,19 @@ func (p *partial) read(v *view, reading *Reading) {
 	}
 }
 
-// list is the list of items in a reply.
-func (p *partial) list(v *view) (traits.Lister, bool) {
+// list is the list of items in a reply; the error is why there is none.
+func (p *partial) list(v *view) (traits.Lister, error) {
 	if p.items == nil {
-		return multiStatus(v)
+		if list, ok := multiStatus(v); ok {
+			return list, nil
+		}
+		return nil, errAbsent
 	}
 	value, err := p.items.value(v)
-	if err != nil {
-		return nil, false
+	if list, ok := value.(traits.Lister); ok && err == nil {
+		return list, nil
 	}
-	list, ok := value.(traits.Lister)
-	return list, ok
+	return nil, cmp.Or(err, errAbsent)
 }
 
 // noneDone is the failure of a call of whose items none was done. Where one of them,
@@ -104,6 +107,10 @@ func (p *partial) readItem(v *view, value ref.Val, index int, spent *int64) Item
 		isDone = said.word == done
 	} else {
 		holds, err := p.ok.priced(v, spent)
+		if tooCostly(err) {
+			*spent = maxItemsCost + 1
+			return Item{}
+		}
 		if isDone = err == nil && holds == types.True; !isDone {
 			said = wordOf(value)
 		}

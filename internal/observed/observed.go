@@ -175,18 +175,24 @@ func Read(path string, since time.Time) (calls []Call, broken int, err error) {
 		return nil, 0, err
 	}
 	defer func() { _ = file.Close() }() // only read from
-	lines := bufio.NewScanner(io.LimitReader(file, mostBytes+longestLine))
-	lines.Buffer(make([]byte, 64<<10), longestLine)
-	for lines.Scan() {
+	lines := bufio.NewReaderSize(io.LimitReader(file, mostBytes+longestLine), longestLine)
+	for long := false; err == nil; {
+		var line []byte
+		if line, err = lines.ReadSlice('\n'); errors.Is(err, bufio.ErrBufferFull) {
+			long, err = true, nil // the rest of it comes next
+			continue
+		}
 		var c Call
 		switch {
-		case json.Unmarshal(lines.Bytes(), &c) != nil || c.At.IsZero():
+		case len(line) == 0 && !long: // the end
+		case long || json.Unmarshal(line, &c) != nil || c.At.IsZero():
 			broken++
 		case !c.At.Before(since):
 			calls = append(calls, c)
 		}
+		long = false
 	}
-	if err := lines.Err(); err != nil {
+	if !errors.Is(err, io.EOF) {
 		return nil, 0, fmt.Errorf("%s: %w", path, err)
 	}
 	return calls, broken, nil

@@ -5,6 +5,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -120,6 +121,38 @@ func TestACallWithLongTexts(t *testing.T) {
 	calls, broken, err := observed.Read(path, time.Time{})
 	if err != nil || broken != 0 || len(calls) != 2 || len(calls[0].Conversation) > 2<<10 || wrong.Field != long {
 		t.Errorf("%d calls, %d broken, %v", len(calls), broken, err)
+	}
+}
+
+// A line that is none costs itself, however long it is: as a disk that lost its power leaves it. The report says so.
+func TestALineThatIsNone(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "observed.jsonl")
+	log := observed.To(path, slog.New(slog.DiscardHandler))
+	log.Add(calls()[0])
+	if err := log.Close(); err != nil {
+		t.Fatal(err)
+	}
+	whole, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	text := slices.Concat(make([]byte, 3<<20), []byte("\n"), whole, make([]byte, 5), []byte("\n"), whole, make([]byte, 1<<20))
+	if err := os.WriteFile(path, text, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	read, broken, err := observed.Read(path, time.Time{})
+	if err != nil || broken != 3 || len(read) != 2 {
+		t.Errorf("%d calls, %d broken, %v", len(read), broken, err)
+	}
+	for _, calls := range [][]observed.Call{read, nil} {
+		report := observed.Of(calls)
+		report.Broken = broken
+		var page bytes.Buffer
+		report.Write(&page)
+		if !strings.Contains(page.String(), "3 lines of the file cannot be read") {
+			t.Error(page.String())
+		}
 	}
 }
 

@@ -21,7 +21,8 @@ type Report struct {
 	From          time.Time `json:"from,omitzero"`
 	To            time.Time `json:"to,omitzero"`
 	Calls         int       `json:"calls"`
-	Named         int       `json:"named"` // that said their id
+	Broken        int       `json:"broken,omitempty"` // lines of the file that are no calls
+	Named         int       `json:"named"`            // that said their id
 	Servers       []string  `json:"servers,omitempty"`
 	Conversations int       `json:"conversations"`
 	// Again are calls that were made again under an id, the most often made first: Sidecall would

@@ -15,6 +15,9 @@ const shownOf = 10
 
 // Write writes a report for a person.
 func (r Report) Write(out io.Writer) {
+	if r.Broken > 0 {
+		fmt.Fprintf(out, "%s of the file cannot be read.\n", tool.Count(r.Broken, "line"))
+	}
 	if r.Calls == 0 {
 		fmt.Fprintln(out, "No calls were observed: put sidecall wrap --observe -- before the command of a server, or mode: observe into a profile.")
 		return

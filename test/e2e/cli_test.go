@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
+	"os"
 	"os/exec"
 	"regexp"
 	"strings"
@@ -282,5 +283,27 @@ func TestCLIDemoKeepsItsPromises(t *testing.T) {
 	}
 	if strings.Count(string(text), "kept") < 15 {
 		t.Errorf("the demo kept only\n%s", text)
+	}
+}
+
+// A demo of which only the beginning is read, as by head, leaves nothing behind.
+func TestCLIDemoThatNobodyReadsToItsEnd(t *testing.T) {
+	binary, dir := harness.Binary(t), t.TempDir()
+	cmd := exec.CommandContext(t.Context(), binary, "demo")
+	cmd.Env = append(os.Environ(), "TMPDIR="+dir)
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := out.Read(make([]byte, 1)); err != nil {
+		t.Fatal(err)
+	}
+	_ = out.Close() // as head does
+	err = cmd.Wait()
+	if left, _ := os.ReadDir(dir); err != nil || len(left) > 0 {
+		t.Errorf("%v, and there are left %v", err, left)
 	}
 }

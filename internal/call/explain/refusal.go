@@ -176,8 +176,11 @@ func (s *Subject) StoreDown(why error) tool.Error {
 		}
 	}
 	constraint := "the store that keeps calls from happening twice is down"
-	if errors.Is(why, dedupe.ErrLayout) {
+	switch {
+	case errors.Is(why, dedupe.ErrLayout):
 		constraint = OtherLayout
+	case errors.Is(why, dedupe.ErrFull):
+		constraint = "the store that keeps calls from happening twice is full"
 	}
 	return tool.Error{
 		Code: tool.CodeStoreUnavailable, Constraint: constraint,
