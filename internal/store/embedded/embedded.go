@@ -119,7 +119,10 @@ func explain(path string, err error) error {
 
 // Do implements dedupe.Engine. It returns when what the step changes is on the disk.
 func (s *Store) Do(ctx context.Context, step dedupe.Step) error {
-	apply := func(t *txn) error { return step.Apply(t) }
+	apply := func(t *txn) error {
+		step.Apply(t)
+		return nil
+	}
 	if step.Room() == dedupe.Begins && s.queue != nil {
 		// What would begin something has mostly begun, or is refused, where it changes
 		// nothing: then nobody waits for the disk.
@@ -133,12 +136,9 @@ func (s *Store) Do(ctx context.Context, step dedupe.Step) error {
 // Output implements dedupe.Store.
 func (s *Store) Output(ctx context.Context, tenant, ref string) (dedupe.Output, error) {
 	return read(ctx, s, func(t *txn) (dedupe.Output, error) {
-		value, expires, err := t.get(outputRow, outputKey(tenant, ref))
-		if err == nil && len(value) == 0 {
-			err = dedupe.ErrNoOutput
-		}
-		if err != nil {
-			return dedupe.Output{}, err
+		value, expires := t.get(outputRow, outputKey(tenant, ref))
+		if len(value) == 0 {
+			return dedupe.Output{}, cmp.Or(t.failed, dedupe.ErrNoOutput)
 		}
 		return dedupe.Output{Ref: ref, Data: value[1:], Complete: value[0] == 1, TTL: expires.Sub(t.now)}, nil
 	})
@@ -166,7 +166,8 @@ func (s *Store) look(ctx context.Context, f func(t *txn) error) error {
 		return err
 	}
 	t := &txn{database: &s.database, now: s.clock.now(), within: ctx}
-	return dedupe.Survive(func() error { return f(t) })
+	err := dedupe.Survive(func() error { return f(t) })
+	return cmp.Or(t.failed, err)
 }
 
 // enter takes mu for reading, unless ctx ends before: who commits may wait for who reads, and that

@@ -63,6 +63,5 @@ func (t *txn) found(of digest, s *dedupe.Search) (call *dedupe.Listed, claimed i
 	if key.Tenant != s.Tenant || s.Conversation != "" && key.Conversation != s.Conversation || f.expires <= t.ms() || !slices.Contains(v.terms, s.Term) {
 		return nil, v.claimed, nil
 	}
-	record, err := t.Call(key)
-	return &dedupe.Listed{Key: key, Record: record.Observed(t.now)}, v.claimed, err
+	return &dedupe.Listed{Key: key, Record: t.Call(key).Observed(t.now)}, v.claimed, nil
 }

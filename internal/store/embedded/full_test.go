@@ -220,7 +220,8 @@ func TestALargeOperationInAFullFileIsAppliedAFewTimes(t *testing.T) {
 		applied := 0
 		err := s.do(t.Context(), newOperation(dedupe.Keeps, 16<<20, func(x *txn) error {
 			applied++
-			return x.Keep("acme", &dedupe.Output{Ref: "out_1", Data: make([]byte, 16<<20), TTL: time.Hour})
+			x.Keep("acme", &dedupe.Output{Ref: "out_1", Data: make([]byte, 16<<20), TTL: time.Hour})
+			return nil
 		}))
 		if err != nil || applied > 12 {
 			t.Errorf("applied %d times: %v", applied, err)
@@ -268,7 +269,8 @@ func TestNobodyWaitsForAllOfTheLog(t *testing.T) {
 	}
 	op := func() *operation {
 		return newOperation(dedupe.Begins, 1, func(t *txn) error {
-			return t.SetSheet(dedupe.Sheet{Kind: dedupe.TallySheet, Name: "new"}, strings.Repeat("x", 2<<20), time.Hour)
+			t.SetSheet(dedupe.Sheet{Kind: dedupe.TallySheet, Name: "new"}, strings.Repeat("x", 2<<20), time.Hour)
+			return nil
 		})
 	}
 	s.still(func() { s.file.most = s.file.segments })

@@ -152,7 +152,7 @@ func (m *modelled) on(path string, models ...model) {
 
 func (m *modelled) decided(name string) bool {
 	stored, err := read(m.t.Context(), m.Store, func(t *txn) (dedupe.Stored, error) {
-		return t.Call(request(strings.TrimPrefix(name, "call "), 0).Key)
+		return t.Call(request(strings.TrimPrefix(name, "call "), 0).Key), nil
 	})
 	return err == nil && stored.State == dedupe.Unknown
 }
@@ -197,7 +197,8 @@ func (m *modelled) change() {
 	switch m.random.IntN(4) {
 	case 0:
 		m.put("sheet "+name, body, size, keep, m.do(m.t.Context(), newOperation(dedupe.Frees, size, func(t *txn) error {
-			return t.SetSheet(tallied(name), body, keep)
+			t.SetSheet(tallied(name), body, keep)
+			return nil
 		})))
 	case 1:
 		m.admit(name, keep)
@@ -395,7 +396,7 @@ func tallied(name string) dedupe.Sheet { return dedupe.Sheet{Kind: dedupe.TallyS
 
 func (m *modelled) sheet(name string) (string, error) {
 	return read(m.t.Context(), m.Store, func(t *txn) (string, error) {
-		return t.Sheet(tallied(name))
+		return t.Sheet(tallied(name)), nil
 	})
 }
 

@@ -168,9 +168,7 @@ func (t *txn) decide(batch []found) (unknown, free int, err error) {
 		} else {
 			free++
 		}
-		if err := t.SetCall(key, &stored.Record, stored.Retention); err != nil {
-			return 0, 0, err
-		}
+		t.SetCall(key, &stored.Record, stored.Retention)
 	}
 	return unknown, free, nil
 }

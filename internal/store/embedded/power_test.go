@@ -55,7 +55,8 @@ func aCommit(t *testing.T, round, size int) (before, after []byte) {
 	finished(t, s, "early", "ok")
 	for range round * 3 {
 		s.mustDo(t, func(t *txn) error {
-			return t.SetSheet(dedupe.Sheet{Kind: dedupe.TallySheet, Name: "filler"}, strings.Repeat("x", 20_000), time.Hour)
+			t.SetSheet(dedupe.Sheet{Kind: dedupe.TallySheet, Name: "filler"}, strings.Repeat("x", 20_000), time.Hour)
+			return nil
 		})
 	}
 	claim(t, s, about("last"))
