@@ -27,17 +27,18 @@ func (t *txn) Call(key tool.CallID) (stored dedupe.Stored) {
 }
 
 // record reads one that is in the index, and its key; Absent when its time is over.
-func (t *txn) record(of digest) (key tool.CallID, stored dedupe.Stored, err error) {
+func (t *txn) record(of digest) (key tool.CallID, stored dedupe.Stored) {
 	r := t.index.rows[of]
-	if r.expires <= t.ms() {
-		return key, stored, nil
+	if t.failed != nil || r.expires <= t.ms() {
+		return key, stored
 	}
 	f, err := t.read(r.place)
 	if err == nil {
 		key = decodeKey(f.key)
 		stored, err = dedupe.DecodeSealed(f.value)
 	}
-	return key, stored, err
+	t.Fail(err)
+	return key, stored
 }
 
 func (t *txn) SetCall(key tool.CallID, record *dedupe.Record, retention time.Duration) {
