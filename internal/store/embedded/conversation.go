@@ -24,13 +24,10 @@ func (s *Store) WriteConversation(ctx context.Context, w conversation.Write) (wr
 		size += dedupe.StoredBytes + len(c.Result) + len(c.Terms)*len(dedupe.Term{})
 	}
 	var done bool
-	if err := s.do(ctx, newOperation(dedupe.Begins, size, func(t *txn) error {
+	return dedupe.AnswerOf(&done, s.do(ctx, newOperation(dedupe.Begins, size, func(t *txn) error {
 		done = t.writeConversation(key, &w)
 		return nil
-	})); err != nil {
-		return false, err // it may still be written
-	}
-	return done, nil
+	})))
 }
 
 func (t *txn) writeConversation(key []byte, w *conversation.Write) (written bool) {

@@ -186,12 +186,12 @@ func (s *Store) enter(ctx context.Context) error {
 }
 
 // read returns what is found in the last state.
-func read[T any](ctx context.Context, s *Store, find func(t *txn) (T, error)) (what T, err error) {
-	err = s.look(ctx, func(t *txn) (err error) {
+func read[T any](ctx context.Context, s *Store, find func(t *txn) (T, error)) (T, error) {
+	var what T
+	return dedupe.AnswerOf(&what, s.look(ctx, func(t *txn) (err error) {
 		what, err = find(t)
 		return err
-	})
-	return what, err
+	}))
 }
 
 // Now implements dedupe.Store.

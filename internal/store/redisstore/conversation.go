@@ -55,17 +55,14 @@ func (s *Store) WriteConversation(ctx context.Context, w conversation.Write) (wr
 		r.set(at, string(w.Head), w.TTL)
 		step.binds = true
 	}
-	if err := s.run(ctx, head, step); err != nil {
-		return false, err // it may still be decided
-	}
-	return step.binds, nil
+	return dedupe.AnswerOf(&step.binds, s.run(ctx, head, step))
 }
 
 // ReadConversation implements conversation.Store.
 func (s *Store) ReadConversation(ctx context.Context, key conversation.Key, from int64, most int) (conversation.Stored, error) {
 	head, messages := conversationKeys(s.options.KeyPrefix, key)
 	var stored conversation.Stored
-	err := s.run(ctx, head, &own{apply: func(r *rows) {
+	return dedupe.AnswerOf(&stored, s.run(ctx, head, &own{apply: func(r *rows) {
 		r.write('g', r.other([]byte(head)), 1, nil)
 		r.write('M', r.other([]byte(messages)), from, text(strconv.Itoa(most)))
 		r.heard = func(at time.Time, told []string) {
@@ -78,11 +75,7 @@ func (s *Store) ReadConversation(ctx context.Context, key conversation.Key, from
 				stored.Messages = append(stored.Messages, []byte(m))
 			}
 		}
-	}})
-	if err != nil {
-		return conversation.Stored{}, err // it may still be decided
-	}
-	return stored, nil
+	}}))
 }
 
 // maxScans is how many parts of the keys one page of a listing looks through: most
