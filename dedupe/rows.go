@@ -34,17 +34,17 @@ type Rows interface {
 	// Index makes a call, whose record the step has set, found by terms, for keep from now at
 	// least: see Store.Find.
 	Index(key tool.CallID, terms []Term, keep time.Duration)
-	LogRows
+	SideRows
 
-	// Keep keeps an output.
-	Keep(tenant string, output *Output)
 	// Fail fails the step, unless err is nil or it has failed before: nothing of it is written,
 	// and Engine.Do returns err.
 	Fail(err error)
 }
 
-// LogRows are the logs among rows.
-type LogRows interface {
+// SideRows are those among rows that no rule is about.
+type SideRows interface {
+	// Keep keeps an output.
+	Keep(tenant string, output *Output)
 	// Append adds an entry to a log of the conversation of a call, kept for keep from now.
 	Append(key tool.CallID, entry Append, keep time.Duration)
 	// Logs fills in what stands in logs of the conversation of a call after the step, perhaps
