@@ -161,7 +161,7 @@ func benchStore(b *testing.B, n int, indexed bool) (s *Store, heap int) {
 	before := inUse()
 	s = open(b, filepath.Join(b.TempDir(), "store.db"), Options{})
 	for from := 0; from < n; from += 1000 {
-		op := newOperation(dedupe.Frees, 1<<20, func(t *txn) error {
+		op := newOperation(dedupe.Frees, 1<<20, func(t *txn) {
 			for i := from; i < min(n, from+1000); i++ {
 				key := tool.CallID{Tenant: "acme", Conversation: strconv.Itoa(i / 10), Turn: "1", ID: strconv.Itoa(i)}
 				record := dedupe.Record{State: dedupe.Done, Epoch: 1, Owner: "o", Tool: "refund", StartedAt: t.now, FinishedAt: t.now, Result: benchResult}
@@ -174,7 +174,6 @@ func benchStore(b *testing.B, n int, indexed bool) (s *Store, heap int) {
 					t.writeConversation(conversationKey(w.Key), &w)
 				}
 			}
-			return nil
 		})
 		if err := s.do(b.Context(), op); err != nil {
 			b.Fatal(err)

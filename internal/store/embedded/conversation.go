@@ -24,10 +24,7 @@ func (s *Store) WriteConversation(ctx context.Context, w conversation.Write) (wr
 		size += dedupe.StoredBytes + len(c.Result) + len(c.Terms)*len(dedupe.Term{})
 	}
 	var done bool
-	return dedupe.AnswerOf(&done, s.do(ctx, newOperation(dedupe.Begins, size, func(t *txn) error {
-		done = t.writeConversation(key, &w)
-		return nil
-	})))
+	return dedupe.AnswerOf(&done, s.do(ctx, newOperation(dedupe.Begins, size, func(t *txn) { done = t.writeConversation(key, &w) })))
 }
 
 func (t *txn) writeConversation(key []byte, w *conversation.Write) (written bool) {
@@ -62,7 +59,7 @@ func (t *txn) talk(key []byte) (count int, text []byte) {
 // ReadConversation implements conversation.Store.
 func (s *Store) ReadConversation(ctx context.Context, key conversation.Key, from int64, most int) (conversation.Stored, error) {
 	name := conversationKey(key)
-	return read(ctx, s, func(t *txn) (conversation.Stored, error) {
+	return read(ctx, s, func(t *txn) conversation.Stored {
 		count, text := t.talk(name)
 		stored := conversation.Stored{Head: text, Now: t.now}
 		for at, size := from, 0; most > 0 && at < int64(count); at++ {
@@ -78,7 +75,7 @@ func (s *Store) ReadConversation(ctx context.Context, key conversation.Key, from
 			}
 			stored.Messages = append(stored.Messages, message)
 		}
-		return stored, nil
+		return stored
 	})
 }
 
@@ -89,7 +86,7 @@ func (s *Store) ListConversations(ctx context.Context, tenant, from string, most
 	if err != nil {
 		return conversation.Page{}, fmt.Errorf("%w: %q is no place where a listing goes on", dedupe.ErrInvalid, from)
 	}
-	return read(ctx, s, func(t *txn) (page conversation.Page, err error) {
+	return read(ctx, s, func(t *txn) (page conversation.Page) {
 		prefix, last, looked := string(keyOf(tenant, "")), "", 0
 		for name := range t.index.talks.from(max(prefix, string(after)+"\x00")) {
 			if !strings.HasPrefix(name, prefix) {
@@ -104,6 +101,6 @@ func (s *Store) ListConversations(ctx context.Context, tenant, from string, most
 				page.Found = append(page.Found, conversation.Listed{ID: name[len(prefix):], Head: conversation.Brief(text)})
 			}
 		}
-		return page, nil
+		return page
 	})
 }

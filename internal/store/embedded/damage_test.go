@@ -277,7 +277,7 @@ func TestAPoisonedRequestFailsAlone(t *testing.T) {
 	transcribed(t, s, "c", spoken(1), time.Hour)
 	for i := range 10 {
 		op := admitting(t, request(fmt.Sprint(i), tool.NonIdempotent))
-		poison := newOperation(dedupe.Frees, 0, func(txn *txn) error {
+		poison := newOperation(dedupe.Frees, 0, func(txn *txn) {
 			for _, id := range []string{"poison", fmt.Sprint(i)} {
 				txn.SetCall(request(id, 0).Key, &dedupe.Record{State: dedupe.Done, Epoch: 1, Owner: "x"}, time.Hour)
 			}
@@ -290,7 +290,7 @@ func TestAPoisonedRequestFailsAlone(t *testing.T) {
 			if i%2 == 0 {
 				panic("bug")
 			}
-			return errBad
+			txn.Fail(errBad)
 		})
 		good, bad, group = append(good, op), append(bad, poison), append(group, op, poison)
 	}

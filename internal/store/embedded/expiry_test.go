@@ -193,9 +193,8 @@ func TestARowIsChangedAsItIsMoved(t *testing.T) {
 	s := open(t, filepath.Join(t.TempDir(), "store.db"), Options{})
 	sheet := dedupe.Sheet{Kind: dedupe.TallySheet, Name: "changed"}
 	transcribed(t, s, "c", spoken(1), time.Hour)
-	s.mustDo(t, func(t *txn) error {
+	s.mustDo(t, func(t *txn) {
 		t.SetSheet(sheet, "before", time.Hour)
-		return nil
 	})
 	s.still(func() {
 		txn := s.begin()
@@ -210,7 +209,7 @@ func TestARowIsChangedAsItIsMoved(t *testing.T) {
 		}
 	})
 	for range 2 {
-		if got, err := read(t.Context(), s, func(t *txn) (string, error) { return t.Sheet(sheet), nil }); err != nil || got != "after" {
+		if got, err := read(t.Context(), s, func(t *txn) string { return t.Sheet(sheet) }); err != nil || got != "after" {
 			t.Errorf("the sheet is %q, %v", got, err)
 		}
 		got, err := s.ReadConversation(t.Context(), transcriptKey("c"), 0, 1<<20)

@@ -218,10 +218,9 @@ func TestALargeOperationInAFullFileIsAppliedAFewTimes(t *testing.T) {
 		}
 		time.Sleep(2 * time.Minute)
 		applied := 0
-		err := s.do(t.Context(), newOperation(dedupe.Keeps, 16<<20, func(x *txn) error {
+		err := s.do(t.Context(), newOperation(dedupe.Keeps, 16<<20, func(x *txn) {
 			applied++
 			x.Keep("acme", &dedupe.Output{Ref: "out_1", Data: make([]byte, 16<<20), TTL: time.Hour})
-			return nil
 		}))
 		if err != nil || applied > 12 {
 			t.Errorf("applied %d times: %v", applied, err)
@@ -268,9 +267,8 @@ func TestNobodyWaitsForAllOfTheLog(t *testing.T) {
 		s.mustPut(t, fmt.Sprint(min(i, 28)), 1<<20, time.Hour) // what is dead comes last
 	}
 	op := func() *operation {
-		return newOperation(dedupe.Begins, 1, func(t *txn) error {
+		return newOperation(dedupe.Begins, 1, func(t *txn) {
 			t.SetSheet(dedupe.Sheet{Kind: dedupe.TallySheet, Name: "new"}, strings.Repeat("x", 2<<20), time.Hour)
-			return nil
 		})
 	}
 	s.still(func() { s.file.most = s.file.segments })

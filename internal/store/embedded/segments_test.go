@@ -20,9 +20,8 @@ import (
 // mustPut puts bytes on a sheet.
 func (s *Store) mustPut(t *testing.T, name string, n int, keep time.Duration) {
 	t.Helper()
-	s.mustDo(t, func(t *txn) error {
+	s.mustDo(t, func(t *txn) {
 		t.SetSheet(dedupe.Sheet{Kind: dedupe.TallySheet, Name: name}, strings.Repeat("x", n), keep)
-		return nil
 	})
 }
 

@@ -39,11 +39,20 @@ func (d *database) begin() *txn {
 	clear(t.rows)
 	clear(t.changes) // they hold what was read
 	t.frames, t.changes = t.frames[:0], t.changes[:0]
-	t.now, t.tail, t.largest = d.clock.now(), d.file.tail, d.file.largest
+	t.now, t.tail, t.largest, t.failed = d.clock.now(), d.file.tail, d.file.largest, nil
 	return t
 }
 
 func (t *txn) ms() int64 { return dedupe.Millis(t.now) }
+
+// survive does something in it, which a panic fails too.
+func (t *txn) survive(do func(t *txn)) error {
+	t.Fail(dedupe.Survive(func() error {
+		do(t)
+		return nil
+	}))
+	return t.failed
+}
 
 // rollback forgets what was changed after so many changes, all of which have a frame.
 func (t *txn) rollback(to int) {
