@@ -43,7 +43,7 @@ func (t *txn) record(of digest) (key tool.CallID, stored dedupe.Stored) {
 
 func (t *txn) SetCall(key tool.CallID, record *dedupe.Record, retention time.Duration) {
 	stored := dedupe.Stored{Record: *record, Retention: retention}
-	t.set(recordRow, encodeKey(key), t.now.Add(retention), stored.AppendSealed(make([]byte, 0, stored.SealedBytes())))
+	t.set(recordRow, encodeKey(key), t.now.Add(retention), stored.AppendSealed(nil))
 }
 
 // Confirm does nothing: what a step reads is on the disk when it is answered.
