@@ -1,7 +1,6 @@
 package embedded
 
 import (
-	"cmp"
 	"fmt"
 	"time"
 
@@ -13,9 +12,6 @@ import (
 var _ dedupe.Rows = (*txn)(nil)
 
 func (t *txn) Now() time.Time { return t.now }
-
-// Fail implements dedupe.Rows.
-func (t *txn) Fail(err error) { t.failed = cmp.Or(t.failed, err) }
 
 func (t *txn) Call(key tool.CallID) (stored dedupe.Stored) {
 	if value, _ := t.get(recordRow, encodeKey(key)); value != nil {

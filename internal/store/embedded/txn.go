@@ -2,6 +2,7 @@ package embedded
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -44,6 +45,9 @@ func (d *database) begin() *txn {
 }
 
 func (t *txn) ms() int64 { return dedupe.Millis(t.now) }
+
+// Fail implements dedupe.Rows.
+func (t *txn) Fail(err error) { t.failed = cmp.Or(t.failed, err) }
 
 // survive does something in it, which a panic fails too.
 func (t *txn) survive(do func(t *txn)) error {
