@@ -334,8 +334,8 @@ func TestUnknownIsToldToWhoeverWaits(t *testing.T) {
 func TestUnknownOfARepeatableCallIsNotRun(t *testing.T) {
 	bubble(t, func(t *testing.T, _ *wire, here, _ *dedupe.Dedupe) {
 		settle(t, win(t, here, refund(tool.Keyed)), dedupe.Unknown, "")
-		if got := win(t, here, refund(tool.Keyed)); got.Epoch() != 2 {
-			t.Errorf("epoch %d, want 2", got.Epoch())
+		if got := win(t, here, refund(tool.Keyed)); got.Record().Epoch != 2 {
+			t.Errorf("epoch %d, want 2", got.Record().Epoch)
 		}
 	})
 }

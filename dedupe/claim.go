@@ -57,9 +57,6 @@ func (c *Claim) Held() bool {
 // Record is the record of the call as it was when the claim was won.
 func (c *Claim) Record() Record { return c.origin.Record }
 
-// Epoch counts the claims of this call; 1 for the first.
-func (c *Claim) Epoch() int64 { return c.origin.Record.Epoch }
-
 // Now is the store's time, as far as it is known since the claim was won.
 func (c *Claim) Now() time.Time { return c.origin.Record.StartedAt.Add(time.Since(c.sent)) }
 

@@ -241,8 +241,8 @@ func TestAnUnheardClaimIsGivenBack(t *testing.T) {
 		w.deaf.Store(false)
 		time.Sleep(2 * time.Second)
 		next := win(t, there, refund(tool.NonIdempotent))
-		if next.Epoch() != 2 {
-			t.Errorf("epoch %d, want 2", next.Epoch())
+		if next.Record().Epoch != 2 {
+			t.Errorf("epoch %d, want 2", next.Record().Epoch)
 		}
 		settle(t, next, dedupe.Done, "ok")
 	})

@@ -51,25 +51,20 @@ func (c *Closing) Close() (Record, error) {
 }
 
 // Shut closes calls, all of them or none; false when one is not as it was seen.
-func Shut(rows Rows, closings []Closing) (shut bool, err error) {
+func Shut(rows Rows, closings []Closing) (shut bool) {
 	closed := make([]Record, len(closings))
 	for i := range closings {
 		c := &closings[i]
-		if closed[i], err = c.Close(); err != nil {
-			return false, err
-		}
-		current, err := rows.Call(c.Key)
-		if err != nil || !bytes.Equal(current.AppendSealed(nil), c.Seen.stored.AppendSealed(nil)) {
-			return false, err
+		next, err := c.Close()
+		rows.Fail(err)
+		closed[i] = next
+		if current := rows.Call(c.Key); !bytes.Equal(current.AppendSealed(nil), c.Seen.stored.AppendSealed(nil)) {
+			return false
 		}
 	}
 	for i, c := range closings {
-		if err := rows.SetCall(c.Key, &closed[i], c.Retention); err != nil {
-			return false, err
-		}
-		if err := rows.Index(c.Key, c.Terms, IndexKeep(c.Retention)); err != nil {
-			return false, err
-		}
+		rows.SetCall(c.Key, &closed[i], c.Retention)
+		rows.Index(c.Key, c.Terms, IndexKeep(c.Retention))
 	}
-	return true, nil
+	return true
 }

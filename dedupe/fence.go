@@ -166,7 +166,6 @@ func (f *fence) Settle(ctx context.Context, settlement Settlement) (SettleVerdic
 	return f.Store.Settle(ctx, settlement)
 }
 
-// Renew implements Store.
 func (f *fence) Renew(ctx context.Context, renewal Renewal) (record Record, restored bool, err error) {
 	if err := f.check(); err != nil {
 		return Record{}, false, err

@@ -120,8 +120,8 @@ func TestTheNextIncarnationDecidesAtOnce(t *testing.T) {
 					return
 				}
 				claim := win(t, second.Dedupe, refund(effect))
-				if claim.Epoch() != 2 {
-					t.Errorf("epoch %d", claim.Epoch())
+				if claim.Record().Epoch != 2 {
+					t.Errorf("epoch %d", claim.Record().Epoch)
 				}
 				settle(t, claim, dedupe.Done, "ok")
 			})

@@ -51,8 +51,8 @@ func TestAClaimThatIsMadeAfterItWasGivenBack(t *testing.T) {
 			request := refund(tool.NonIdempotent)
 			request.Key.ID = id
 			next := win(t, there, request)
-			if next.Epoch() != 2 {
-				t.Errorf("%s: epoch %d, want 2", id, next.Epoch())
+			if next.Record().Epoch != 2 {
+				t.Errorf("%s: epoch %d, want 2", id, next.Record().Epoch)
 			}
 			settle(t, next, dedupe.Done, "ok")
 		}

@@ -345,8 +345,8 @@ func TestACallThatDidNotRunMayRunOnceTheStoreIsBack(t *testing.T) {
 		}
 		w.down.Store(false)
 		time.Sleep(6 * time.Second)
-		if next := win(t, here.Dedupe, call); next.Epoch() != 2 {
-			t.Errorf("epoch %d", next.Epoch())
+		if next := win(t, here.Dedupe, call); next.Record().Epoch != 2 {
+			t.Errorf("epoch %d", next.Record().Epoch)
 		}
 	})
 }
@@ -691,8 +691,8 @@ func TestALateOwnerThatSentNothing(t *testing.T) {
 		w.down.Store(false)
 		expect(t.Context(), t, there, call, dedupe.OutcomeUnknown)
 		settle(t, claim, dedupe.NotRun, "")
-		if next := win(t, there, call); next.Epoch() != 2 {
-			t.Errorf("epoch %d", next.Epoch())
+		if next := win(t, there, call); next.Record().Epoch != 2 {
+			t.Errorf("epoch %d", next.Record().Epoch)
 		}
 	})
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"hash/crc32"
 	"math"
+	"slices"
 	"time"
 
 	"github.com/sidecall/sidecall/internal/tool"
@@ -118,14 +119,9 @@ func (s State) firstEpoch() int64 {
 // AppendSealed appends the record in its layout, sealed and with its result.
 func (s *Stored) AppendSealed(b []byte) []byte {
 	from := len(b)
-	b = s.appendTo(b)
+	b = s.appendTo(slices.Grow(b, StoredBytes+len(s.Owner)+len(s.Tool)+len(s.Counter)+len(s.Details)+len(s.Approval)+sealBytes+len(s.Result)))
 	b = binary.BigEndian.AppendUint32(b, seal(b[from:], s.Result))
 	return append(b, s.Result...)
-}
-
-// SealedBytes is how long a record is that AppendSealed appends.
-func (s *Stored) SealedBytes() int {
-	return StoredBytes + len(s.Owner) + len(s.Tool) + len(s.Counter) + len(s.Details) + len(s.Approval) + sealBytes + len(s.Result)
 }
 
 // DecodeSealed reads a record with its result, which shares memory with b. The error

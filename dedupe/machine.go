@@ -26,6 +26,14 @@ func (m Machine) do(ctx context.Context, s Step, invalid error) error {
 	return m.Do(ctx, s)
 }
 
+// AnswerOf is what a step has found, unless it failed: then it may still be applied.
+func AnswerOf[T any](found *T, err error) (answer T, failed error) {
+	if err == nil {
+		answer = *found
+	}
+	return answer, err
+}
+
 // Admit implements Store.
 func (m Machine) Admit(ctx context.Context, req Request) (Admission, error) {
 	s := &admitting{step: m.step(req.Key, Begins, len(req.Details)+len(req.Terms)*(len(Term{})+keyBytes(&req.Key))), req: req}
@@ -35,19 +43,13 @@ func (m Machine) Admit(ctx context.Context, req Request) (Admission, error) {
 	if s.wide = req.EffectKey.WholeTenant; !req.EffectKey.none() {
 		s.bytes += MaxHolders * (StoredBytes + keyBytes(&req.Key))
 	}
-	if err := m.do(ctx, s, s.req.Validate()); err != nil {
-		return Admission{}, err
-	}
-	return s.admission, nil
+	return AnswerOf(&s.admission, m.do(ctx, s, s.req.Validate()))
 }
 
 // Settle implements Store.
 func (m Machine) Settle(ctx context.Context, settlement Settlement) (SettleVerdict, error) {
 	s := m.settling(settlement)
-	if err := m.do(ctx, s, s.settlement.Validate()); err != nil {
-		return 0, err
-	}
-	return s.verdict, nil
+	return AnswerOf(&s.verdict, m.do(ctx, s, s.settlement.Validate()))
 }
 
 func (m Machine) settling(end Settlement) *settling {
@@ -81,26 +83,17 @@ func (m Machine) Lookup(ctx context.Context, key tool.CallID) (Record, error) {
 // See returns the record of a call, for who changes it if it is still that one.
 func (m Machine) See(ctx context.Context, key tool.CallID) (Known, error) {
 	s := &noting{step: m.step(key, Begins, 0)}
-	if err := m.Do(ctx, s); err != nil {
-		return Known{}, err
-	}
-	return s.known, nil
+	return AnswerOf(&s.known, m.Do(ctx, s))
 }
 
 // Note implements Store.
 func (m Machine) Note(ctx context.Context, n Note) (Known, error) {
 	s := &noting{step: m.step(n.Key, Begins, appendBytes(n.Appends)), note: n}
-	if err := m.do(ctx, s, s.note.Validate()); err != nil {
-		return Known{}, err
-	}
-	return s.known, nil
+	return AnswerOf(&s.known, m.do(ctx, s, s.note.Validate()))
 }
 
 // Receipts implements Store.
 func (m Machine) Receipts(ctx context.Context, tenant, conversation string, from int64) (Chain, error) {
 	s := &chaining{step: m.step(tool.CallID{Tenant: tenant, Conversation: conversation, ID: "."}, Begins, 0), from: from}
-	if err := m.Do(ctx, s); err != nil {
-		return Chain{}, err
-	}
-	return s.chain, nil
+	return AnswerOf(&s.chain, m.Do(ctx, s))
 }

@@ -134,8 +134,8 @@ func (q *queue) read(ctx context.Context, e Waiting) (late Late, ok bool, err er
 		q.mu.Lock()
 		_, ok := q.waits[e.Number]
 		q.mu.Unlock()
-		if !ok {
-			return errEnded
+		if !ok { // nor can it be read any more
+			return ErrCorrupt
 		}
 		*read, err = q.journal.Get(e.Number)
 		return err
@@ -146,14 +146,9 @@ func (q *queue) read(ctx context.Context, e Waiting) (late Late, ok bool, err er
 	case errors.Is(err, ErrCorrupt):
 		q.end(e)
 		return Late{}, false, nil
-	case errors.Is(err, errEnded):
-		return Late{}, false, nil
 	}
 	return Late{}, false, err
 }
-
-// errEnded is that an entry does not wait any more.
-var errEnded = errors.New("the entry has ended")
 
 // alone asks the journal for something, with nobody else about an entry meanwhile. A disk that hangs is
 // waited for until the deadline of ctx, or for putTimeout; one that answers at once has the time always.

@@ -114,15 +114,15 @@ func (s *settling) receipt(before State) {
 	if !s.settlement.Receipt || s.key.Conversation == "" || next.Effect == tool.ReadOnly || !decided {
 		return
 	}
-	head := read(&s.step, decodeHead, read(&s.step, s.rows.Sheet, receiptSheet(&s.key, 0)))
+	head := read(s.rows, receiptSheet(&s.key, 0), decodeHead)
 	line := Receipt{
 		N: head.Count + 1, Before: head.Hash, BeforeUntil: head.Until, Turn: s.key.Turn, ID: s.key.ID, Tool: next.Tool,
 		Outcome: next.Outcome(), At: s.now.UTC(), Until: s.now.UTC().Add(s.keep),
 	}
 	body, _ := json.Marshal(line) // texts, numbers and instants always can be
-	s.setSheet(receiptSheet(&s.key, line.N), string(body), s.keep)
+	s.rows.SetSheet(receiptSheet(&s.key, line.N), string(body), s.keep)
 	after, _ := json.Marshal(Head{Count: line.N, Hash: hashOf(body), At: line.At, Until: line.Until}) // likewise
-	s.setSheet(receiptSheet(&s.key, 0), string(after), s.keep)
+	s.rows.SetSheet(receiptSheet(&s.key, 0), string(after), s.keep)
 }
 
 // chaining is the step of who reads receipts.
@@ -132,16 +132,13 @@ type chaining struct {
 	chain Chain
 }
 
-// Apply implements Step.
-func (c *chaining) Apply(rows Rows) error {
-	c.rows, c.err = rows, nil
-	c.chain = Chain{Now: rows.Now().UTC(), Head: read(&c.step, decodeHead, read(&c.step, rows.Sheet, receiptSheet(&c.key, 0)))}
+func (c *chaining) Apply(rows Rows) {
+	c.chain = Chain{Now: rows.Now().UTC(), Head: read(rows, receiptSheet(&c.key, 0), decodeHead)}
 	from := c.from
 	if from == 0 || from > c.chain.Count {
 		from = c.chain.Count
 	}
-	for n := from; n > 0 && n > from-ChainPage && c.err == nil; n-- {
-		c.chain.Lines = append(c.chain.Lines, Line{n, read(&c.step, rows.Sheet, receiptSheet(&c.key, n))})
+	for n := from; n > 0 && n > from-ChainPage; n-- {
+		c.chain.Lines = append(c.chain.Lines, Line{n, rows.Sheet(receiptSheet(&c.key, n))})
 	}
-	return c.err
 }

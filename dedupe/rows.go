@@ -9,17 +9,18 @@ import (
 
 // Rows are what an engine keeps, as one step reads and changes it: all at one instant of the
 // engine's clock, and all of it or nothing. They are valid while Step.Apply runs. An engine
-// only keeps them: every rule about them is in this package.
+// only keeps them: every rule about them is in this package. What cannot be read or written
+// fails the step by itself: what is read from then on counts for nothing.
 type Rows interface {
 	// Now is the engine's time, the same for the whole step: that at which it is decided. It may
 	// take effect a little later.
 	Now() time.Time
 	// Call returns the record of a call with its result; Absent when there is none.
-	Call(key tool.CallID) (Stored, error)
+	Call(key tool.CallID) Stored
 	// SetCall stores a record for the retention from now. An engine whose steps take effect
 	// a little after Now moves the instants of the record that are not before it; they are
 	// right when the step is done.
-	SetCall(key tool.CallID, record *Record, retention time.Duration) error
+	SetCall(key tool.CallID, record *Record, retention time.Duration)
 	// Confirm writes the record of a call once more, as it is: what Step.Binds promises then
 	// holds of an answer that changes nothing too.
 	Confirm(key tool.CallID)
@@ -27,25 +28,28 @@ type Rows interface {
 	// engine that can tell others of it (Watcher). It is a hint.
 	Awaited(key tool.CallID)
 	// Sheet returns what stands on a sheet; empty when there is none.
-	Sheet(name Sheet) (string, error)
+	Sheet(name Sheet) string
 	// SetSheet stores a sheet for keep from now; with 0, for as long as it is kept anyway.
-	SetSheet(name Sheet, body string, keep time.Duration) error
+	SetSheet(name Sheet, body string, keep time.Duration)
 	// Index makes a call, whose record the step has set, found by terms, for keep from now at
 	// least: see Store.Find.
-	Index(key tool.CallID, terms []Term, keep time.Duration) error
-	LogRows
+	Index(key tool.CallID, terms []Term, keep time.Duration)
+	SideRows
 
-	// Keep keeps an output.
-	Keep(tenant string, output *Output) error
+	// Fail fails the step, unless err is nil or it has failed before: nothing of it is written,
+	// and Engine.Do returns err.
+	Fail(err error)
 }
 
-// LogRows are the logs among rows.
-type LogRows interface {
+// SideRows are those among rows that no rule is about.
+type SideRows interface {
+	// Keep keeps an output.
+	Keep(tenant string, output *Output)
 	// Append adds an entry to a log of the conversation of a call, kept for keep from now.
-	Append(key tool.CallID, entry Append, keep time.Duration) error
+	Append(key tool.CallID, entry Append, keep time.Duration)
 	// Logs fills in what stands in logs of the conversation of a call after the step, perhaps
 	// only when Apply is over.
-	Logs(key tool.CallID, names []string, into *Logs) error
+	Logs(key tool.CallID, names []string, into *Logs)
 }
 
 // Kinds of sheets.
@@ -85,7 +89,7 @@ type Step interface {
 	WholeTenant() bool
 	// Apply reads and changes rows, and keeps the answer in the step. It may run again, on rows
 	// as they are by then: the last run counts.
-	Apply(rows Rows) error
+	Apply(rows Rows)
 	// Binds reports that the answer of the last Apply may be told only when what it wrote cannot
 	// be lost any more, by a failover say.
 	Binds() bool

@@ -9,8 +9,7 @@ import (
 	"github.com/sidecall/sidecall/internal/tool"
 )
 
-// step is what all steps have in common. Once a row cannot be read or written nothing more is
-// written, and what is read counts for nothing.
+// step is what all steps have in common.
 type step struct {
 	key   tool.CallID
 	bytes int
@@ -21,7 +20,6 @@ type step struct {
 	rows Rows
 	now  time.Time
 	keep time.Duration // how long what is written is remembered
-	err  error
 	// tallies are those that the step has read, in places: of its draw, and of a claim before it.
 	tallies []counted
 	places  [2]counted
@@ -34,58 +32,30 @@ func (s *step) Bytes() int        { return s.bytes }
 func (s *step) Room() Room        { return s.room }
 
 func (s *step) begin(rows Rows, keep time.Duration) Stored {
-	s.rows, s.now, s.keep, s.err, s.tallies = rows, rows.Now(), keep, nil, s.places[:0]
-	return read(s, rows.Call, s.key)
+	s.rows, s.now, s.keep, s.tallies = rows, rows.Now(), keep, s.places[:0]
+	return rows.Call(s.key)
 }
 
-func read[A, T any](s *step, ask func(A) (T, error), about A) (answer T) {
-	if s.err == nil {
-		answer, s.err = ask(about)
-	}
-	return answer
+func read[T any](rows Rows, name Sheet, decode func(body string) (T, error)) T {
+	what, err := decode(rows.Sheet(name))
+	rows.Fail(err)
+	return what
 }
 
 // set stores the record and the tallies that have changed.
 func (s *step) set(record *Record) {
-	if s.err == nil {
-		s.err = s.rows.SetCall(s.key, record, s.keep)
-	}
+	s.rows.SetCall(s.key, record, s.keep)
 	for i := range s.tallies {
 		if c := &s.tallies[i]; c.changed {
-			s.setSheet(tallySheet(s.key, c.counter), c.encode(), s.keep)
+			s.rows.SetSheet(tallySheet(s.key, c.counter), c.encode(), s.keep)
 		}
-	}
-}
-
-func (s *step) setSheet(name Sheet, body string, keep time.Duration) {
-	if s.err == nil {
-		s.err = s.rows.SetSheet(name, body, keep)
-	}
-}
-
-// index makes the call found by terms.
-func (s *step) index(terms []Term) {
-	if s.err == nil && len(terms) > 0 {
-		s.err = s.rows.Index(s.key, terms, IndexKeep(s.keep))
 	}
 }
 
 func (s *step) append(entries []Append) {
 	for _, entry := range entries {
-		if s.err == nil {
-			s.err = s.rows.Append(s.key, entry, s.keep)
-		}
+		s.rows.Append(s.key, entry, s.keep)
 	}
-}
-
-func (s *step) logs(names []string, into *Logs) {
-	if s.err == nil {
-		s.err = s.rows.Logs(s.key, names, into)
-	}
-}
-
-func (s *step) holders(name Sheet) []tool.CallID {
-	return read(s, decodeHolders, read(s, s.rows.Sheet, name))
 }
 
 // counted is a tally as a step has it.
@@ -105,8 +75,10 @@ func (s *step) tally(counter string) *counted {
 	if i := slices.IndexFunc(s.tallies, func(c counted) bool { return c.counter == counter }); i >= 0 {
 		return &s.tallies[i]
 	}
-	body := read(s, s.rows.Sheet, tallySheet(s.key, counter))
-	s.tallies = append(s.tallies, counted{Tally: read(s, decodeTally, body), counter: counter, found: body != ""})
+	body := s.rows.Sheet(tallySheet(s.key, counter))
+	tally, err := decodeTally(body)
+	s.rows.Fail(err)
+	s.tallies = append(s.tallies, counted{Tally: tally, counter: counter, found: body != ""})
 	return &s.tallies[len(s.tallies)-1]
 }
 
@@ -129,36 +101,32 @@ type admitting struct {
 	admission Admission
 }
 
-// Apply implements Step.
-func (a *admitting) Apply(rows Rows) error {
+func (a *admitting) Apply(rows Rows) {
 	old := a.begin(rows, a.req.Retention)
 	holds, changed := a.decide(&old)
 	told := &a.admission
 	a.binds = told.Verdict == Won
 	switch {
-	case a.err != nil:
-		return a.err
 	case changed:
 		a.set(&told.Record)
-		a.index(a.req.Terms)
+		rows.Index(a.key, a.req.Terms, IndexKeep(a.keep))
 	case told.Verdict == InFlight:
 		rows.Awaited(a.key)
 	case told.Verdict == EffectInFlight:
 		rows.Awaited(told.Earlier)
 	}
 	if holds != nil {
-		a.setSheet(effectSheet(a.key, &a.req.EffectKey), encodeHolders(holds), a.req.EffectKey.Keep(a.keep))
+		rows.SetSheet(effectSheet(a.key, &a.req.EffectKey), encodeHolders(holds), a.req.EffectKey.Keep(a.keep))
 	}
 	if a.binds || told.Verdict == MayRun {
-		a.logs(a.req.Logs, &told.Logs)
+		rows.Logs(a.key, a.req.Logs, &told.Logs)
 	}
 	if a.binds && a.req.Receipt { // so that an engine that goes by what it has read has the head when the call settles
-		read(&a.step, rows.Sheet, receiptSheet(&a.key, 0))
+		rows.Sheet(receiptSheet(&a.key, 0))
 	}
 	if told.Verdict != Exceeded { // which tells what stands in the way
 		told.Tally = a.tally(a.req.Draw.Counter).Tally
 	}
-	return a.err
 }
 
 // decide answers the request: by the state machine, the effect of the request and the ceilings
@@ -195,10 +163,10 @@ func (a *admitting) decide(old *Stored) (holds []tool.CallID, changed bool) {
 }
 
 func (a *admitting) contenders() []Listed {
-	keys := a.holders(effectSheet(a.key, &a.req.EffectKey))
+	keys := read(a.rows, effectSheet(a.key, &a.req.EffectKey), decodeHolders)
 	held := make([]Listed, len(keys))
 	for i, key := range keys {
-		held[i] = Listed{Key: key, Record: read(&a.step, a.rows.Call, key).Record}
+		held[i] = Listed{Key: key, Record: a.rows.Call(key).Record}
 	}
 	return held
 }
@@ -208,16 +176,11 @@ type settling struct {
 	step
 	settlement Settlement
 	renewal    *Renewal // whose key, claim and retention are the settlement's
-	ending
+	next       Record
+	verdict    SettleVerdict
 }
 
-type ending struct {
-	next    Record
-	verdict SettleVerdict
-}
-
-// Apply implements Step.
-func (s *settling) Apply(rows Rows) error {
+func (s *settling) Apply(rows Rows) {
 	end := &s.settlement
 	old := s.begin(rows, end.Retention)
 	changed := true
@@ -228,8 +191,8 @@ func (s *settling) Apply(rows Rows) error {
 		s.next, s.verdict, changed = old.Settle(*end, s.now)
 	}
 	s.binds = s.verdict != Superseded
-	if !s.binds || s.err != nil {
-		return s.err
+	if !s.binds {
+		return
 	}
 	if changed {
 		s.move(&old.Record, &s.next)
@@ -243,7 +206,7 @@ func (s *settling) Apply(rows Rows) error {
 		s.append(end.Appends)
 		if end.Claim != nil && (old.State == NotRun || s.next.Owner != old.Owner) { // others may have had it since
 			s.hold(&end.Claim.EffectKey)
-			s.index(end.Claim.Terms)
+			rows.Index(s.key, end.Claim.Terms, IndexKeep(s.keep))
 		}
 	} else if old.State != Absent {
 		rows.Confirm(s.key)
@@ -252,17 +215,16 @@ func (s *settling) Apply(rows Rows) error {
 		s.free(&end.Claim.EffectKey)
 	}
 	s.free(&end.Frees)
-	if s.err == nil && end.Output != nil {
-		s.err = rows.Keep(s.key.Tenant, end.Output)
+	if end.Output != nil {
+		rows.Keep(s.key.Tenant, end.Output)
 	}
-	return s.err
 }
 
 // hold makes the call one of those that hold its effect again.
 func (s *step) hold(e *EffectKey) {
 	if !e.none() {
 		name := effectSheet(s.key, e)
-		s.setSheet(name, encodeHolders(Taken(s.holders(name), s.key)), e.Keep(s.keep))
+		s.rows.SetSheet(name, encodeHolders(Taken(read(s.rows, name, decodeHolders), s.key)), e.Keep(s.keep))
 	}
 }
 
@@ -272,9 +234,9 @@ func (s *step) free(e *EffectKey) {
 		return
 	}
 	name := effectSheet(s.key, e)
-	if keys := s.holders(name); slices.Contains(keys, s.key) {
+	if keys := read(s.rows, name, decodeHolders); slices.Contains(keys, s.key) {
 		keys = slices.DeleteFunc(keys, func(k tool.CallID) bool { return k == s.key })
-		s.setSheet(name, encodeHolders(keys), 0)
+		s.rows.SetSheet(name, encodeHolders(keys), 0)
 	}
 }
 
@@ -285,15 +247,13 @@ type noting struct {
 	known Known
 }
 
-// Apply implements Step.
-func (n *noting) Apply(rows Rows) error {
+func (n *noting) Apply(rows Rows) {
 	old := n.begin(rows, n.note.Retention)
 	n.known = Known{Record: old.Observed(n.now), Now: n.now.UTC(), Tally: n.tally(n.note.Counter).Tally, stored: old}
 	if n.known.Record.Refused() {
 		n.append(n.note.Appends)
 	}
-	n.logs(n.note.Logs, &n.known.Logs)
-	return n.err
+	rows.Logs(n.key, n.note.Logs, &n.known.Logs)
 }
 
 // appendBytes is roughly how much is written to append entries, where a log is one piece.

@@ -30,16 +30,16 @@ type notedStep struct {
 	by *noted
 }
 
-func (s notedStep) Apply(rows dedupe.Rows) error { return s.Step.Apply(notedRows{rows, s.by}) }
+func (s notedStep) Apply(rows dedupe.Rows) { s.Step.Apply(notedRows{rows, s.by}) }
 
 type notedRows struct {
 	dedupe.Rows
 	by *noted
 }
 
-func (r notedRows) SetCall(key tool.CallID, record *dedupe.Record, retention time.Duration) error {
+func (r notedRows) SetCall(key tool.CallID, record *dedupe.Record, retention time.Duration) {
 	r.by.wrote = append(r.by.wrote, "record")
-	return r.Rows.SetCall(key, record, retention)
+	r.Rows.SetCall(key, record, retention)
 }
 
 func (r notedRows) Confirm(key tool.CallID) {
@@ -47,14 +47,14 @@ func (r notedRows) Confirm(key tool.CallID) {
 	r.Rows.Confirm(key)
 }
 
-func (r notedRows) SetSheet(name dedupe.Sheet, body string, keep time.Duration) error {
+func (r notedRows) SetSheet(name dedupe.Sheet, body string, keep time.Duration) {
 	r.by.wrote = append(r.by.wrote, map[byte]string{dedupe.TallySheet: "tally", dedupe.EffectSheet: "effect", dedupe.ReceiptSheet: "receipt"}[name.Kind])
-	return r.Rows.SetSheet(name, body, keep)
+	r.Rows.SetSheet(name, body, keep)
 }
 
-func (r notedRows) Append(key tool.CallID, a dedupe.Append, keep time.Duration) error {
+func (r notedRows) Append(key tool.CallID, a dedupe.Append, keep time.Duration) {
 	r.by.wrote = append(r.by.wrote, "log")
-	return r.Rows.Append(key, a, keep)
+	r.Rows.Append(key, a, keep)
 }
 
 // What a step writes, on every engine: what it changes, and what is promised of an answer

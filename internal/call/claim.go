@@ -40,7 +40,7 @@ func (e *Executor) claim(ctx context.Context, made *admitted) (rules.Heard, *ans
 		}
 		heard := rules.Heard{Tally: admission.Tally, Logs: admission.Logs, Approved: admission.Record.Approved()}
 		if claim != nil {
-			made.claim, made.before = claim, claim.Epoch()-1
+			made.claim, made.before = claim, claim.Record().Epoch-1
 			made.approval = approvalOf(admission.Record)
 			made.update()
 			c.held.until = claim.Now().Add(c.route.Tool.Policy.ApprovalTTL)

@@ -65,7 +65,7 @@ func (e *Executor) settle(ctx context.Context, c *admitted, end ending) *respons
 		}
 	}
 	if made := end.answer.Resolution; made != nil && (err != nil || verdict != dedupe.Superseded) {
-		e.Settlements().tellResolved(ctx, c.Key, c.route.Tool.Name, c.claim.Epoch(), made, err)
+		e.Settlements().tellResolved(ctx, c.Key, c.route.Tool.Name, c.claim.Record().Epoch, made, err)
 	}
 	return res
 }

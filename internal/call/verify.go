@@ -61,7 +61,7 @@ func (e *Executor) verify(ctx context.Context, c *admitted, end ending) ending {
 	if c.route.Verification == nil || ctx.Err() != nil {
 		return end
 	}
-	found := e.Settlements().look(ctx, c.resolved, c.claim.Epoch(), time.Time{})
+	found := e.Settlements().look(ctx, c.resolved, c.claim.Record().Epoch, time.Time{})
 	switch found.Verdict {
 	case verify.Done:
 		return ending{answer: unsettled{resolved: c.resolved}.happened(found, settler{}), state: dedupe.Done}

@@ -30,7 +30,7 @@ const (
 type operation struct {
 	// apply does its work in a transaction. It may run again, in another
 	// transaction, when the first one came to nothing.
-	apply func(t *txn) error
+	apply func(t *txn)
 	// bytes is roughly how much it writes, and room what it does to a file that is full.
 	bytes int
 	room  dedupe.Room
@@ -42,7 +42,7 @@ type operation struct {
 	err   error
 }
 
-func newOperation(room dedupe.Room, bytes int, apply func(t *txn) error) *operation {
+func newOperation(room dedupe.Room, bytes int, apply func(t *txn)) *operation {
 	return &operation{apply: apply, bytes: bytes, room: room, done: make(chan struct{})}
 }
 

@@ -24,35 +24,24 @@ func (s *Store) WriteConversation(ctx context.Context, w conversation.Write) (wr
 		size += dedupe.StoredBytes + len(c.Result) + len(c.Terms)*len(dedupe.Term{})
 	}
 	var done bool
-	if err := s.do(ctx, newOperation(dedupe.Begins, size, func(t *txn) (err error) {
-		done, err = t.writeConversation(key, &w)
-		return err
-	})); err != nil {
-		return false, err // it may still be written
-	}
-	return done, nil
+	return dedupe.AnswerOf(&done, s.do(ctx, newOperation(dedupe.Begins, size, func(t *txn) { done = t.writeConversation(key, &w) })))
 }
 
-func (t *txn) writeConversation(key []byte, w *conversation.Write) (written bool, err error) {
-	count, text, err := t.talk(key)
-	if err != nil || bytes.Equal(text, w.Head) {
-		return err == nil, err
+func (t *txn) writeConversation(key []byte, w *conversation.Write) (written bool) {
+	count, text := t.talk(key)
+	if bytes.Equal(text, w.Head) {
+		return true
 	}
-	if !bytes.Equal(text, w.Was) || int64(count) != w.After {
-		return false, nil
-	}
-	if shut, err := dedupe.Shut(t, w.Closings); !shut || err != nil {
-		return false, err
+	if !bytes.Equal(text, w.Was) || int64(count) != w.After || !dedupe.Shut(t, w.Closings) {
+		return false
 	}
 	expires := t.now.Add(w.TTL)
 	for _, message := range w.Messages {
-		if err := t.set(messageRow, messageKey(key, count), expires, message); err != nil {
-			return false, err
-		}
+		t.set(messageRow, messageKey(key, count), expires, message)
 		count++
 	}
-	err = t.set(conversationRow, key, expires, bigEndian(count), w.Head)
-	return err == nil, err
+	t.set(conversationRow, key, expires, bigEndian(count), w.Head)
+	return true
 }
 
 // bigEndian is a number before what it counts.
@@ -60,38 +49,33 @@ func bigEndian(n int) []byte { return binary.BigEndian.AppendUint32(nil, uint32(
 
 // talk returns how many messages a conversation has, and the text of its head; none where
 // there is none.
-func (t *txn) talk(key []byte) (count int, text []byte, err error) {
-	value, _, err := t.get(conversationRow, key)
-	if err != nil || value == nil {
-		return 0, nil, err
+func (t *txn) talk(key []byte) (count int, text []byte) {
+	if value, _ := t.get(conversationRow, key); value != nil {
+		return decodeTalk(value)
 	}
-	count, text = decodeTalk(value)
-	return count, text, nil
+	return 0, nil
 }
 
 // ReadConversation implements conversation.Store.
 func (s *Store) ReadConversation(ctx context.Context, key conversation.Key, from int64, most int) (conversation.Stored, error) {
 	name := conversationKey(key)
-	return read(ctx, s, func(t *txn) (conversation.Stored, error) {
-		count, text, err := t.talk(name)
+	return read(ctx, s, func(t *txn) conversation.Stored {
+		count, text := t.talk(name)
 		stored := conversation.Stored{Head: text, Now: t.now}
-		if err != nil || text == nil {
-			return stored, err
-		}
 		for at, size := from, 0; most > 0 && at < int64(count); at++ {
-			message, _, err := t.get(messageRow, messageKey(name, int(at)))
-			if err == nil && message == nil {
-				err = t.fail(corrupt("a message of a conversation is missing"))
+			message, _ := t.get(messageRow, messageKey(name, int(at)))
+			if message == nil && t.failed == nil {
+				t.Fail(t.fail(corrupt("a message of a conversation is missing")))
 			}
-			if err != nil {
-				return conversation.Stored{}, err
+			if t.failed != nil {
+				break
 			}
 			if size += len(message); size > most && at > from {
 				break
 			}
 			stored.Messages = append(stored.Messages, message)
 		}
-		return stored, nil
+		return stored
 	})
 }
 
@@ -102,7 +86,7 @@ func (s *Store) ListConversations(ctx context.Context, tenant, from string, most
 	if err != nil {
 		return conversation.Page{}, fmt.Errorf("%w: %q is no place where a listing goes on", dedupe.ErrInvalid, from)
 	}
-	return read(ctx, s, func(t *txn) (page conversation.Page, err error) {
+	return read(ctx, s, func(t *txn) (page conversation.Page) {
 		prefix, last, looked := string(keyOf(tenant, "")), "", 0
 		for name := range t.index.talks.from(max(prefix, string(after)+"\x00")) {
 			if !strings.HasPrefix(name, prefix) {
@@ -113,15 +97,10 @@ func (s *Store) ListConversations(ctx context.Context, tenant, from string, most
 				break
 			}
 			last, looked = name, looked+1
-			_, text, err := t.talk([]byte(name))
-			if err != nil {
-				return conversation.Page{}, err
+			if _, text := t.talk([]byte(name)); text != nil {
+				page.Found = append(page.Found, conversation.Listed{ID: name[len(prefix):], Head: conversation.Brief(text)})
 			}
-			if text == nil {
-				continue
-			}
-			page.Found = append(page.Found, conversation.Listed{ID: name[len(prefix):], Head: conversation.Brief(text)})
 		}
-		return page, nil
+		return page
 	})
 }

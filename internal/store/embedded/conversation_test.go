@@ -183,8 +183,8 @@ func TestAListingOfManyIsInOrder(t *testing.T) {
 		txn := s.begin()
 		for i := range 5 * listBatch {
 			w := conversation.Write{Key: transcriptKey(fmt.Sprintf("%05d", i)), Head: []byte("head"), TTL: time.Hour}
-			if written, err := txn.writeConversation(conversationKey(w.Key), &w); err != nil || !written {
-				t.Fatal(written, err)
+			if !txn.writeConversation(conversationKey(w.Key), &w) || txn.failed != nil {
+				t.Fatal(txn.failed)
 			}
 		}
 		if err := s.commit(txn, 0); err != nil {

@@ -277,22 +277,20 @@ func TestAPoisonedRequestFailsAlone(t *testing.T) {
 	transcribed(t, s, "c", spoken(1), time.Hour)
 	for i := range 10 {
 		op := admitting(t, request(fmt.Sprint(i), tool.NonIdempotent))
-		poison := newOperation(dedupe.Frees, 0, func(txn *txn) error {
+		poison := newOperation(dedupe.Frees, 0, func(txn *txn) {
 			for _, id := range []string{"poison", fmt.Sprint(i)} {
-				if err := txn.SetCall(request(id, 0).Key, &dedupe.Record{State: dedupe.Done, Epoch: 1, Owner: "x"}, time.Hour); err != nil {
-					return err
-				}
+				txn.SetCall(request(id, 0).Key, &dedupe.Record{State: dedupe.Done, Epoch: 1, Owner: "x"}, time.Hour)
 			}
 			w := conversation.Write{
 				Key: transcriptKey("c"), Was: []byte("head of c"), Head: []byte("poisoned"), After: 2, Messages: spoken(2), TTL: time.Hour,
 			}
-			if written, err := txn.writeConversation(conversationKey(w.Key), &w); err != nil || !written {
-				t.Errorf("%v, %v", written, err)
+			if written := txn.writeConversation(conversationKey(w.Key), &w); txn.failed != nil || !written {
+				t.Errorf("%v, %v", written, txn.failed)
 			}
 			if i%2 == 0 {
 				panic("bug")
 			}
-			return errBad
+			txn.Fail(errBad)
 		})
 		good, bad, group = append(good, op), append(bad, poison), append(group, op, poison)
 	}

@@ -76,7 +76,7 @@ func (d *database) transact(ops []*operation) error {
 	least := int64(0)
 	for _, op := range ops {
 		before := len(t.changes)
-		if op.err = dedupe.Survive(func() error { return op.apply(t) }); op.err != nil {
+		if op.err = t.survive(op.apply); op.err != nil {
 			t.rollback(before)
 		} else if op.room != dedupe.Frees && len(t.changes) != before {
 			least = d.file.reserve()

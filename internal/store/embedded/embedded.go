@@ -119,7 +119,7 @@ func explain(path string, err error) error {
 
 // Do implements dedupe.Engine. It returns when what the step changes is on the disk.
 func (s *Store) Do(ctx context.Context, step dedupe.Step) error {
-	apply := func(t *txn) error { return step.Apply(t) }
+	apply := func(t *txn) { step.Apply(t) }
 	if step.Room() == dedupe.Begins && s.queue != nil {
 		// What would begin something has mostly begun, or is refused, where it changes
 		// nothing: then nobody waits for the disk.
@@ -132,15 +132,13 @@ func (s *Store) Do(ctx context.Context, step dedupe.Step) error {
 
 // Output implements dedupe.Store.
 func (s *Store) Output(ctx context.Context, tenant, ref string) (dedupe.Output, error) {
-	return read(ctx, s, func(t *txn) (dedupe.Output, error) {
-		value, expires, err := t.get(outputRow, outputKey(tenant, ref))
-		if err == nil && len(value) == 0 {
-			err = dedupe.ErrNoOutput
+	return read(ctx, s, func(t *txn) dedupe.Output {
+		value, expires := t.get(outputRow, outputKey(tenant, ref))
+		if len(value) == 0 {
+			t.Fail(dedupe.ErrNoOutput)
+			return dedupe.Output{}
 		}
-		if err != nil {
-			return dedupe.Output{}, err
-		}
-		return dedupe.Output{Ref: ref, Data: value[1:], Complete: value[0] == 1, TTL: expires.Sub(t.now)}, nil
+		return dedupe.Output{Ref: ref, Data: value[1:], Complete: value[0] == 1, TTL: expires.Sub(t.now)}
 	})
 }
 
@@ -157,7 +155,7 @@ func (s *Store) usable(ctx context.Context) error {
 }
 
 // look looks at the last state, all of which is on the disk.
-func (s *Store) look(ctx context.Context, f func(t *txn) error) error {
+func (s *Store) look(ctx context.Context, f func(t *txn)) error {
 	if err := s.enter(ctx); err != nil {
 		return err
 	}
@@ -166,7 +164,7 @@ func (s *Store) look(ctx context.Context, f func(t *txn) error) error {
 		return err
 	}
 	t := &txn{database: &s.database, now: s.clock.now(), within: ctx}
-	return dedupe.Survive(func() error { return f(t) })
+	return t.survive(f)
 }
 
 // enter takes mu for reading, unless ctx ends before: who commits may wait for who reads, and that
@@ -185,12 +183,9 @@ func (s *Store) enter(ctx context.Context) error {
 }
 
 // read returns what is found in the last state.
-func read[T any](ctx context.Context, s *Store, find func(t *txn) (T, error)) (what T, err error) {
-	err = s.look(ctx, func(t *txn) (err error) {
-		what, err = find(t)
-		return err
-	})
-	return what, err
+func read[T any](ctx context.Context, s *Store, find func(t *txn) T) (T, error) {
+	var what T
+	return dedupe.AnswerOf(&what, s.look(ctx, func(t *txn) { what = find(t) }))
 }
 
 // Now implements dedupe.Store.

@@ -99,7 +99,9 @@ func lookup(t testing.TB, s *Store, id string) dedupe.Record {
 type catcher struct{ op *operation }
 
 func (c *catcher) Do(_ context.Context, step dedupe.Step) error {
-	c.op = newOperation(step.Room(), step.Bytes(), func(t *txn) error { return step.Apply(t) })
+	c.op = newOperation(step.Room(), step.Bytes(), func(t *txn) {
+		step.Apply(t)
+	})
 	return nil
 }
 
@@ -133,8 +135,8 @@ func (s *Store) standStill(t testing.TB) (goesOn func()) {
 		s.file.sync = sync
 		return sync()
 	}
-	go s.do(context.Background(), newOperation(dedupe.Frees, 0, func(t *txn) error {
-		return t.SetSheet(dedupe.Sheet{Kind: 't', Name: "whatever"}, "x", time.Hour)
+	go s.do(context.Background(), newOperation(dedupe.Frees, 0, func(t *txn) {
+		t.SetSheet(dedupe.Sheet{Kind: 't', Name: "whatever"}, "x", time.Hour)
 	}))
 	<-stands
 	return func() { close(released) }

@@ -218,9 +218,9 @@ func TestALargeOperationInAFullFileIsAppliedAFewTimes(t *testing.T) {
 		}
 		time.Sleep(2 * time.Minute)
 		applied := 0
-		err := s.do(t.Context(), newOperation(dedupe.Keeps, 16<<20, func(x *txn) error {
+		err := s.do(t.Context(), newOperation(dedupe.Keeps, 16<<20, func(x *txn) {
 			applied++
-			return x.Keep("acme", &dedupe.Output{Ref: "out_1", Data: make([]byte, 16<<20), TTL: time.Hour})
+			x.Keep("acme", &dedupe.Output{Ref: "out_1", Data: make([]byte, 16<<20), TTL: time.Hour})
 		}))
 		if err != nil || applied > 12 {
 			t.Errorf("applied %d times: %v", applied, err)
@@ -267,8 +267,8 @@ func TestNobodyWaitsForAllOfTheLog(t *testing.T) {
 		s.mustPut(t, fmt.Sprint(min(i, 28)), 1<<20, time.Hour) // what is dead comes last
 	}
 	op := func() *operation {
-		return newOperation(dedupe.Begins, 1, func(t *txn) error {
-			return t.SetSheet(dedupe.Sheet{Kind: dedupe.TallySheet, Name: "new"}, strings.Repeat("x", 2<<20), time.Hour)
+		return newOperation(dedupe.Begins, 1, func(t *txn) {
+			t.SetSheet(dedupe.Sheet{Kind: dedupe.TallySheet, Name: "new"}, strings.Repeat("x", 2<<20), time.Hour)
 		})
 	}
 	s.still(func() { s.file.most = s.file.segments })

@@ -90,7 +90,7 @@ func (x *index) change(c *change) {
 		if known {
 			x.undecided.remove(found{c.of, before})
 		}
-		if !c.gone && undecided(c.value) {
+		if state := dedupe.State(c.value[1]); !c.gone && (dedupe.Record{State: state}).Undecided() {
 			x.undecided.put(now)
 		}
 	case conversationRow:
@@ -209,11 +209,6 @@ func (l *ledger) until(now int64) {
 			delete(l.due, m)
 		}
 	}
-}
-
-// undecided reports that nobody knows yet, or any more, what becomes of the call of a record.
-func undecided(value []byte) bool {
-	return slices.Contains([]dedupe.State{dedupe.Claimed, dedupe.Unknown, dedupe.Held}, dedupe.State(value[1]))
 }
 
 // decodeTalk reads the head of a conversation: how many messages it has, and its text.

@@ -67,19 +67,14 @@ func (r *ram) at(offset int64) []byte {
 	return (*segment)[offset%segmentSize:]
 }
 
-// ReadAt implements medium.
 func (r *ram) ReadAt(b []byte, offset int64) (int, error) { return copy(b, r.at(offset)), nil }
 
-// WriteAt implements medium.
 func (r *ram) WriteAt(b []byte, offset int64) (int, error) { return copy(r.at(offset), b), nil }
 
-// Sync implements medium.
 func (*ram) Sync() error { return nil }
 
-// Close implements medium.
 func (*ram) Close() error { return nil }
 
-// Truncate implements medium.
 func (*ram) Truncate(int64) error { return nil }
 
 func (*ram) inPlace(int64) error    { return nil }

@@ -151,7 +151,7 @@ func (m *modelled) on(path string, models ...model) {
 }
 
 func (m *modelled) decided(name string) bool {
-	stored, err := read(m.t.Context(), m.Store, func(t *txn) (dedupe.Stored, error) {
+	stored, err := read(m.t.Context(), m.Store, func(t *txn) dedupe.Stored {
 		return t.Call(request(strings.TrimPrefix(name, "call "), 0).Key)
 	})
 	return err == nil && stored.State == dedupe.Unknown
@@ -196,8 +196,8 @@ func (m *modelled) change() {
 	keep := time.Duration(1+m.random.IntN(90)) * time.Minute
 	switch m.random.IntN(4) {
 	case 0:
-		m.put("sheet "+name, body, size, keep, m.do(m.t.Context(), newOperation(dedupe.Frees, size, func(t *txn) error {
-			return t.SetSheet(tallied(name), body, keep)
+		m.put("sheet "+name, body, size, keep, m.do(m.t.Context(), newOperation(dedupe.Frees, size, func(t *txn) {
+			t.SetSheet(tallied(name), body, keep)
 		})))
 	case 1:
 		m.admit(name, keep)
@@ -394,7 +394,7 @@ func (m *modelled) expires(kind, name string) (ms int64) {
 func tallied(name string) dedupe.Sheet { return dedupe.Sheet{Kind: dedupe.TallySheet, Name: name} }
 
 func (m *modelled) sheet(name string) (string, error) {
-	return read(m.t.Context(), m.Store, func(t *txn) (string, error) {
+	return read(m.t.Context(), m.Store, func(t *txn) string {
 		return t.Sheet(tallied(name))
 	})
 }

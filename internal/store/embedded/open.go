@@ -130,10 +130,7 @@ func (d *database) resume() error {
 	}
 	for batch := range slices.Chunk(slices.Concat(d.index.undecided.chunks...), resumeBatch) {
 		unknown, free := 0, 0
-		decide := newOperation(dedupe.Frees, 0, func(t *txn) (err error) {
-			unknown, free, err = t.decide(batch)
-			return err
-		})
+		decide := newOperation(dedupe.Frees, 0, func(t *txn) { unknown, free = t.decide(batch) })
 		switch err := errors.Join(d.transactReclaiming([]*operation{decide}), decide.err); {
 		case errors.Is(err, dedupe.ErrFull): // then their leases run out
 			d.options.Log.Warn("the store is full: calls that were cut off are decided when their leases have run out", "path", d.file.path)
@@ -152,12 +149,9 @@ func (d *database) resume() error {
 // final for a call that must not repeat; any other stays claimed with its lease out, free for
 // the next request and still its owner's to settle should a journal of settlements be
 // replayed.
-func (t *txn) decide(batch []found) (unknown, free int, err error) {
+func (t *txn) decide(batch []found) (unknown, free int) {
 	for _, r := range batch {
-		key, stored, err := t.record(r.of)
-		if err != nil {
-			return 0, 0, err
-		}
+		key, stored := t.record(r.of)
 		if stored.State != dedupe.Claimed {
 			continue
 		}
@@ -168,9 +162,7 @@ func (t *txn) decide(batch []found) (unknown, free int, err error) {
 		} else {
 			free++
 		}
-		if err := t.SetCall(key, &stored.Record, stored.Retention); err != nil {
-			return 0, 0, err
-		}
+		t.SetCall(key, &stored.Record, stored.Retention)
 	}
-	return unknown, free, nil
+	return unknown, free
 }

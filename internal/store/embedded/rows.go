@@ -13,31 +13,33 @@ var _ dedupe.Rows = (*txn)(nil)
 
 func (t *txn) Now() time.Time { return t.now }
 
-func (t *txn) Call(key tool.CallID) (dedupe.Stored, error) {
-	value, _, err := t.get(recordRow, encodeKey(key))
-	if err != nil || value == nil {
-		return dedupe.Stored{}, err
+func (t *txn) Call(key tool.CallID) (stored dedupe.Stored) {
+	if value, _ := t.get(recordRow, encodeKey(key)); value != nil {
+		var err error
+		stored, err = dedupe.DecodeSealed(value)
+		t.Fail(err)
 	}
-	return dedupe.DecodeSealed(value)
+	return stored
 }
 
 // record reads one that is in the index, and its key; Absent when its time is over.
-func (t *txn) record(of digest) (key tool.CallID, stored dedupe.Stored, err error) {
+func (t *txn) record(of digest) (key tool.CallID, stored dedupe.Stored) {
 	r := t.index.rows[of]
-	if r.expires <= t.ms() {
-		return key, stored, nil
+	if t.failed != nil || r.expires <= t.ms() {
+		return key, stored
 	}
 	f, err := t.read(r.place)
 	if err == nil {
 		key = decodeKey(f.key)
 		stored, err = dedupe.DecodeSealed(f.value)
 	}
-	return key, stored, err
+	t.Fail(err)
+	return key, stored
 }
 
-func (t *txn) SetCall(key tool.CallID, record *dedupe.Record, retention time.Duration) error {
+func (t *txn) SetCall(key tool.CallID, record *dedupe.Record, retention time.Duration) {
 	stored := dedupe.Stored{Record: *record, Retention: retention}
-	return t.set(recordRow, encodeKey(key), t.now.Add(retention), stored.AppendSealed(make([]byte, 0, stored.SealedBytes())))
+	t.set(recordRow, encodeKey(key), t.now.Add(retention), stored.AppendSealed(nil))
 }
 
 // Confirm does nothing: what a step reads is on the disk when it is answered.
@@ -46,100 +48,80 @@ func (*txn) Confirm(tool.CallID) {}
 // Awaited does nothing: there is no other process to tell.
 func (*txn) Awaited(tool.CallID) {}
 
-func (t *txn) Sheet(name dedupe.Sheet) (string, error) {
-	body, _, err := t.get(name.Kind, sheetKey(name))
-	return string(body), err
+func (t *txn) Sheet(name dedupe.Sheet) string {
+	body, _ := t.get(name.Kind, sheetKey(name))
+	return string(body)
 }
 
-func (t *txn) SetSheet(name dedupe.Sheet, body string, keep time.Duration) error {
+func (t *txn) SetSheet(name dedupe.Sheet, body string, keep time.Duration) {
 	key, expires := sheetKey(name), t.now.Add(keep)
 	if keep == 0 {
-		var err error
-		if _, expires, err = t.get(name.Kind, key); err != nil {
-			return err
-		}
+		_, expires = t.get(name.Kind, key)
 	}
-	return t.set(name.Kind, key, expires, []byte(body))
+	t.set(name.Kind, key, expires, []byte(body))
 }
 
-// Index implements dedupe.Rows.
-func (t *txn) Index(key tool.CallID, terms []dedupe.Term, keep time.Duration) error {
-	if len(terms) == 0 {
-		return nil
+func (t *txn) Index(key tool.CallID, terms []dedupe.Term, keep time.Duration) {
+	if len(terms) == 0 || t.failed != nil {
+		return
 	}
 	name := encodeKey(key)
 	v := indexed{number: t.file.end + int64(len(t.frames)), claimed: t.ms(), terms: terms}
-	outdated, err := t.supersede(key, name, &v)
-	if err != nil {
-		return err
-	}
-	return t.add(change{frame: frame{kind: indexRow, expires: dedupe.Millis(t.now.Add(keep))}, outdated: outdated}, name, v.encode())
+	outdated := t.supersede(key, name, &v)
+	t.Fail(t.add(change{frame: frame{kind: indexRow, expires: dedupe.Millis(t.now.Add(keep))}, outdated: outdated}, name, v.encode()))
 }
 
 // supersede returns the postings of the row that there is of a call. The new one has its terms
 // too, so that what they were about is not told as never seen; and its number, if the call was
 // not claimed since.
-func (t *txn) supersede(key tool.CallID, name []byte, v *indexed) (outdated []posting, err error) {
+func (t *txn) supersede(key tool.CallID, name []byte, v *indexed) (outdated []posting) {
 	r, known := t.row(t.index.digest(indexRow, name))
 	if !known {
-		return nil, nil
+		return nil
 	}
 	f, err := t.read(r.place)
 	if err != nil {
-		return nil, err
+		t.Fail(err)
+		return nil
 	}
-	before := decodeIndexed(f.value)
-	record, err := t.Call(key)
-	if err != nil {
-		return nil, err
-	}
-	if r.expires > t.ms() {
+	if before := decodeIndexed(f.value); r.expires > t.ms() {
 		v.add(before.terms)
-		if dedupe.Millis(record.StartedAt) <= before.claimed {
+		if dedupe.Millis(t.Call(key).StartedAt) <= before.claimed {
 			v.number, v.claimed = before.number, before.claimed
 		}
 	}
-	return t.index.postings(f), nil
+	return t.index.postings(f)
 }
 
-func (t *txn) Append(key tool.CallID, a dedupe.Append, keep time.Duration) error {
+func (t *txn) Append(key tool.CallID, a dedupe.Append, keep time.Duration) {
 	name := dedupe.Sheet{Tenant: key.Tenant, Conversation: key.Conversation, Kind: logRow, Name: a.Log}
-	body, err := t.Sheet(name)
-	if err != nil {
-		return err
-	}
-	return t.SetSheet(name, string(a.AppendTo([]byte(body))), keep)
+	t.SetSheet(name, string(a.AppendTo([]byte(t.Sheet(name)))), keep)
 }
 
-func (t *txn) Logs(key tool.CallID, names []string, into *dedupe.Logs) error {
+func (t *txn) Logs(key tool.CallID, names []string, into *dedupe.Logs) {
 	*into = nil
 	for _, name := range names {
-		body, err := t.Sheet(dedupe.Sheet{Tenant: key.Tenant, Conversation: key.Conversation, Kind: logRow, Name: name})
-		if err != nil {
-			return err
-		}
+		body := t.Sheet(dedupe.Sheet{Tenant: key.Tenant, Conversation: key.Conversation, Kind: logRow, Name: name})
 		entries, err := dedupe.DecodeLog([]byte(body))
-		if err != nil {
-			return err
-		}
+		t.Fail(err)
 		*into = append(*into, entries)
 	}
-	return nil
 }
 
 // Keep stores an output, unless it is there already. Older ones
 // give way to it when it is there.
-func (t *txn) Keep(tenant string, kept *dedupe.Output) error {
+func (t *txn) Keep(tenant string, kept *dedupe.Output) {
 	if size := int64(len(kept.Data)); size > t.options.MaxOutputBytes {
-		return fmt.Errorf("%w: an output has %d bytes, and all outputs may have %d", dedupe.ErrFull, size, t.options.MaxOutputBytes)
+		t.Fail(fmt.Errorf("%w: an output has %d bytes, and all outputs may have %d", dedupe.ErrFull, size, t.options.MaxOutputBytes))
+		return
 	}
 	key := outputKey(tenant, kept.Ref)
-	if there, _, err := t.get(outputRow, key); err != nil || there != nil {
-		return err
+	if there, _ := t.get(outputRow, key); there != nil {
+		return
 	}
 	whole := byte(0)
 	if kept.Complete {
 		whole = 1
 	}
-	return t.set(outputRow, key, t.now.Add(kept.TTL), []byte{whole}, kept.Data)
+	t.set(outputRow, key, t.now.Add(kept.TTL), []byte{whole}, kept.Data)
 }

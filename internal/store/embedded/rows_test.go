@@ -99,13 +99,15 @@ func TestASheetKeepsItsTime(t *testing.T) {
 		name := dedupe.Sheet{Tenant: "acme", Conversation: "c", Kind: dedupe.EffectSheet, Name: "x"}
 		set := func(body string, keep time.Duration) {
 			t.Helper()
-			if err := s.do(t.Context(), newOperation(dedupe.Frees, 1, func(t *txn) error { return t.SetSheet(name, body, keep) })); err != nil {
+			if err := s.do(t.Context(), newOperation(dedupe.Frees, 1, func(t *txn) {
+				t.SetSheet(name, body, keep)
+			})); err != nil {
 				t.Fatal(err)
 			}
 		}
 		has := func(want string) {
 			t.Helper()
-			body, err := read(t.Context(), s, func(t *txn) (string, error) { return t.Sheet(name) })
+			body, err := read(t.Context(), s, func(t *txn) string { return t.Sheet(name) })
 			if body != want || err != nil {
 				t.Errorf("it has %q, %v; want %q", body, err, want)
 			}

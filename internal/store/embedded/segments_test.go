@@ -20,8 +20,8 @@ import (
 // mustPut puts bytes on a sheet.
 func (s *Store) mustPut(t *testing.T, name string, n int, keep time.Duration) {
 	t.Helper()
-	s.mustDo(t, func(t *txn) error {
-		return t.SetSheet(dedupe.Sheet{Kind: dedupe.TallySheet, Name: name}, strings.Repeat("x", n), keep)
+	s.mustDo(t, func(t *txn) {
+		t.SetSheet(dedupe.Sheet{Kind: dedupe.TallySheet, Name: name}, strings.Repeat("x", n), keep)
 	})
 }
 
@@ -145,8 +145,8 @@ func TestACommitThatCameToNoEndOverWhatWasFreed(t *testing.T) {
 				t.Fatal("nothing was freed")
 			}
 			t2 := s.begin() // which is written, and has no head
-			if err := t2.set(dedupe.TallySheet, []byte("y"), t2.now.Add(time.Hour), make([]byte, len(s.file.free)*partSize)); err != nil {
-				t.Fatal(err)
+			if t2.set(dedupe.TallySheet, []byte("y"), t2.now.Add(time.Hour), make([]byte, len(s.file.free)*partSize)); t2.failed != nil {
+				t.Fatal(t2.failed)
 			}
 			s.writeUnfinished(t, t2)
 		})
@@ -210,7 +210,8 @@ func TestTwoCommitsThatCameToNoEndAreNone(t *testing.T) {
 			}
 			sector = offset/512*512 + 1024
 			row := func(key string, size int64) error {
-				return txn.set(dedupe.TallySheet, []byte(key+value), txn.now.Add(time.Hour), make([]byte, size))
+				txn.set(dedupe.TallySheet, []byte(key+value), txn.now.Add(time.Hour), make([]byte, size))
+				return txn.failed
 			}
 			if err := errors.Join(row("a", sector-offset-frameBytes-2), row("b", 600)); err != nil {
 				t.Fatal(err)

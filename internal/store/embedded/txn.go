@@ -2,6 +2,7 @@ package embedded
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -22,6 +23,7 @@ type txn struct {
 	rows    map[digest]row  // as they are then; nil where somebody only looks
 	tail    int64           // of the log from then on
 	largest int64           // row that has to be moved, of those that there were since Open
+	failed  error           // why what is done in it comes to nothing
 	within  context.Context //nolint:containedctx // how long this one request waits for the disk
 }
 
@@ -38,14 +40,27 @@ func (d *database) begin() *txn {
 	clear(t.rows)
 	clear(t.changes) // they hold what was read
 	t.frames, t.changes = t.frames[:0], t.changes[:0]
-	t.now, t.tail, t.largest = d.clock.now(), d.file.tail, d.file.largest
+	t.now, t.tail, t.largest, t.failed = d.clock.now(), d.file.tail, d.file.largest, nil
 	return t
 }
 
 func (t *txn) ms() int64 { return dedupe.Millis(t.now) }
 
+// Fail implements dedupe.Rows.
+func (t *txn) Fail(err error) { t.failed = cmp.Or(t.failed, err) }
+
+// survive does something in it, which a panic fails too.
+func (t *txn) survive(do func(t *txn)) error {
+	t.Fail(dedupe.Survive(func() error {
+		do(t)
+		return nil
+	}))
+	return t.failed
+}
+
 // rollback forgets what was changed after so many changes, all of which have a frame.
 func (t *txn) rollback(to int) {
+	t.failed = nil
 	if len(t.changes) == to {
 		return
 	}
@@ -68,13 +83,16 @@ func (t *txn) note(c *change) {
 }
 
 // set puts a row: what counts of it from then on.
-func (t *txn) set(kind byte, key []byte, expires time.Time, value ...[]byte) error {
-	return t.add(change{frame: frame{kind: kind, expires: dedupe.Millis(expires)}}, key, value...)
+func (t *txn) set(kind byte, key []byte, expires time.Time, value ...[]byte) {
+	t.Fail(t.add(change{frame: frame{kind: kind, expires: dedupe.Millis(expires)}}, key, value...))
 }
 
 // add adds the frame of a change, of which its digest, its place, its key and its value are filled in here.
 func (t *txn) add(c change, key []byte, value ...[]byte) error {
-	if t.rows == nil {
+	switch {
+	case t.failed != nil:
+		return nil
+	case t.rows == nil:
 		return errLook
 	}
 	size := frameBytes + len(key)
@@ -104,16 +122,17 @@ func (t *txn) row(of digest) (r row, known bool) {
 
 // get returns the value of a row; nil where there is none, or its time is over. That of a
 // message is over when that of its head is, which whoever asks has read.
-func (t *txn) get(kind byte, key []byte) (value []byte, expires time.Time, err error) {
+func (t *txn) get(kind byte, key []byte) (value []byte, expires time.Time) {
 	r, known := t.row(t.index.digest(kind, key))
-	if !known || r.expires <= t.ms() && kind != messageRow {
-		return nil, time.Time{}, nil
+	if t.failed != nil || !known || r.expires <= t.ms() && kind != messageRow {
+		return nil, time.Time{}
 	}
 	f, err := t.read(r.place)
 	if err == nil && !bytes.Equal(f.key, key) {
 		err = t.fail(corrupt("the row found under a key is another's"))
 	}
-	return f.value, dedupe.Instant(r.expires), err
+	t.Fail(err)
+	return f.value, dedupe.Instant(r.expires)
 }
 
 // read reads a frame of the log, or one of this transaction. What is not as it was written is

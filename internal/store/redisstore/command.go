@@ -32,14 +32,14 @@ const (
 type own struct {
 	dedupe.Step
 
-	apply func(*rows) error
+	apply func(*rows)
 	binds bool
 	bytes int
 }
 
-func (o *own) Apply(of dedupe.Rows) error { return o.apply(of.(*rows)) }
-func (o *own) Binds() bool                { return o.binds }
-func (o *own) Bytes() int                 { return o.bytes }
+func (o *own) Apply(of dedupe.Rows) { o.apply(of.(*rows)) }
+func (o *own) Binds() bool          { return o.binds }
+func (o *own) Bytes() int           { return o.bytes }
 
 // command is a step on its way. It is its caller's when it is done.
 type command struct {
@@ -95,15 +95,18 @@ func (c *command) decide(l *lane) bool {
 	}
 	r := &c.rows
 	r.begin(l)
-	failed := dedupe.Survive(func() error { return c.step.Apply(r) }) // by what may not be true
-	if failed != nil {
-		r.writes, r.heard = r.writes[:0], nil
+	r.Fail(dedupe.Survive(func() error {
+		c.step.Apply(r)
+		return nil
+	}))
+	if r.failed != nil {
+		r.writes, r.gets, r.heard = r.writes[:0], 0, nil
 		r.forget()
 	}
 	r.compose()
 	if r.sure() {
 		r.end(r.saidAt, r.told)
-		return !c.finish(failed)
+		return !c.finish(r.failed)
 	}
 	return true
 }

@@ -28,17 +28,17 @@ func (s *Store) WriteConversation(ctx context.Context, w conversation.Write) (wr
 	for _, m := range w.Messages {
 		step.bytes += len(m)
 	}
-	step.apply = func(r *rows) error {
+	step.apply = func(r *rows) {
 		at, list, ttl := r.believe([]byte(head), string(w.Was)), r.other([]byte(messages)), w.TTL.Milliseconds()
 		before := r.read[at].text
 		if step.binds = before == string(w.Head); step.binds {
 			// It is written again: what a WAIT says covers this answer then too.
 			r.set(at, before, w.TTL)
 			r.write('e', list, ttl, nil)
-			return nil
+			return
 		}
 		if before != string(w.Was) {
-			return nil
+			return
 		}
 		if before == "" { // messages without a head are of a conversation that has expired
 			r.write('S', list, 0, nil)
@@ -48,26 +48,21 @@ func (s *Store) WriteConversation(ctx context.Context, w conversation.Write) (wr
 			r.write('R', list, 0, m)
 		}
 		r.write('e', list, ttl, nil)
-		shut, err := dedupe.Shut(r, w.Closings)
-		if !shut || err != nil {
+		if !dedupe.Shut(r, w.Closings) {
 			r.writes = r.writes[:0]
-			return err
+			return
 		}
 		r.set(at, string(w.Head), w.TTL)
 		step.binds = true
-		return nil
 	}
-	if err := s.run(ctx, head, step); err != nil {
-		return false, err // it may still be decided
-	}
-	return step.binds, nil
+	return dedupe.AnswerOf(&step.binds, s.run(ctx, head, step))
 }
 
 // ReadConversation implements conversation.Store.
 func (s *Store) ReadConversation(ctx context.Context, key conversation.Key, from int64, most int) (conversation.Stored, error) {
 	head, messages := conversationKeys(s.options.KeyPrefix, key)
 	var stored conversation.Stored
-	err := s.run(ctx, head, &own{apply: func(r *rows) error {
+	return dedupe.AnswerOf(&stored, s.run(ctx, head, &own{apply: func(r *rows) {
 		r.write('g', r.other([]byte(head)), 1, nil)
 		r.write('M', r.other([]byte(messages)), from, text(strconv.Itoa(most)))
 		r.heard = func(at time.Time, told []string) {
@@ -80,12 +75,7 @@ func (s *Store) ReadConversation(ctx context.Context, key conversation.Key, from
 				stored.Messages = append(stored.Messages, []byte(m))
 			}
 		}
-		return nil
-	}})
-	if err != nil {
-		return conversation.Stored{}, err // it may still be decided
-	}
-	return stored, nil
+	}}))
 }
 
 // maxScans is how many parts of the keys one page of a listing looks through: most

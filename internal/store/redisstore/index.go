@@ -66,9 +66,9 @@ func periodsAt(prefix string, in shard, tenant string, now, since time.Time) (ke
 // Index implements dedupe.Rows: by the claim of the record that the step has stored. The entries
 // of one before it, which is still known, go. All that is done before anything else: a server
 // that refuses it has done nothing of the step.
-func (r *rows) Index(key tool.CallID, terms []dedupe.Term, keep time.Duration) error {
+func (r *rows) Index(key tool.CallID, terms []dedupe.Term, keep time.Duration) {
 	if len(terms) == 0 {
-		return nil
+		return
 	}
 	at := r.record(key)
 	stored := slices.IndexFunc(r.writes, func(w write) bool { return w.what == 'T' && w.key == at })
@@ -81,7 +81,6 @@ func (r *rows) Index(key tool.CallID, terms []dedupe.Term, keep time.Duration) e
 	if old := r.read[at].record; old != nil && r.read[at].text != "" && (anew || !old.StartedAt.Equal(started)) {
 		r.unindex(key, terms, old)
 	}
-	return nil
 }
 
 // before is write, before all others.

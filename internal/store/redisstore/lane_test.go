@@ -68,7 +68,7 @@ func TestAStepThatPanics(t *testing.T) {
 	f := startFake(t)
 	f.answer = won
 	s := open(t, Options{Addrs: []string{f.addr}})
-	bug := &own{apply: func(*rows) error { panic("impossible") }}
+	bug := &own{apply: func(*rows) { panic("impossible") }}
 	if err := s.run(t.Context(), "x", bug); !errors.Is(err, dedupe.ErrPanic) {
 		t.Errorf("who sends his own is told %v", err)
 	}

@@ -103,15 +103,12 @@ func (o Options) share() time.Duration { return max(o.Timeout/shares, 250*time.M
 // that knows of none, as a node says that belongs to no Cluster.
 type impatient struct{ limit time.Duration }
 
-// DialHook implements redis.Hook.
 func (impatient) DialHook(next redis.DialHook) redis.DialHook { return next }
 
-// ProcessPipelineHook implements redis.Hook.
 func (impatient) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
 	return next
 }
 
-// ProcessHook implements redis.Hook.
 func (h impatient) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
 	return func(ctx context.Context, c redis.Cmder) error {
 		slots, ok := c.(*redis.ClusterSlotsCmd)

@@ -111,17 +111,13 @@ func (s *Store) Do(ctx context.Context, step dedupe.Step) error {
 // Output implements dedupe.Store.
 func (s *Store) Output(ctx context.Context, tenant, ref string) (dedupe.Output, error) {
 	key, output := appendKey(nil, s.options.KeyPrefix, "output/", nowhere, tenant, ref), dedupe.Output{}
-	err := s.run(ctx, string(key), &own{apply: func(r *rows) (err error) {
+	return dedupe.AnswerOf(&output, s.run(ctx, string(key), &own{apply: func(r *rows) {
+		err := dedupe.ErrNoOutput
 		if text := r.read[r.at(key)].text; text != "" {
 			output, err = decodeOutput(ref, text, r.now)
-			return err
 		}
-		return dedupe.ErrNoOutput
-	}})
-	if err != nil {
-		return dedupe.Output{}, err // it may still be decided
-	}
-	return output, nil
+		r.Fail(err)
+	}}))
 }
 
 // Ping implements dedupe.Store. It asks the server, on a Cluster every master, whether it can be

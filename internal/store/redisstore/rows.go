@@ -2,6 +2,7 @@ package redisstore
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/base64"
 	"encoding/binary"
 	"slices"
@@ -30,6 +31,7 @@ type rows struct {
 	read   []row
 	guess  bool   // some of it the server has not said
 	gets   int    // keys that are asked for
+	failed error  // by what may not be true
 	others []text // keys that are not read
 	writes []write
 	heard  func(at time.Time, told []string) // called when it is done
@@ -63,7 +65,7 @@ func (r *rows) begin(l *lane) {
 	}
 	r.now = r.now.In(ofStep)
 	r.others, r.writes, r.room = r.others[:0], r.writes[:0], r.room[:0]
-	r.heard, r.after, r.gets, r.guess = nil, nil, 0, false
+	r.heard, r.after, r.gets, r.guess, r.failed = nil, nil, 0, false, nil
 }
 
 // Now implements dedupe.Rows. What is counted from it has its location.
@@ -136,23 +138,27 @@ func (r *rows) record(key tool.CallID) int {
 	return r.at(r.key("", shardOfCall(&key), key.Tenant, key.Conversation, key.Turn, key.ID))
 }
 
-func (r *rows) Call(key tool.CallID) (dedupe.Stored, error) {
+// Fail implements dedupe.Rows.
+func (r *rows) Fail(err error) { r.failed = cmp.Or(r.failed, err) }
+
+func (r *rows) Call(key tool.CallID) dedupe.Stored {
 	read := &r.read[r.record(key)]
 	switch {
 	case read.text == "":
-		return dedupe.Stored{}, nil
+		return dedupe.Stored{}
 	case read.record != nil:
-		return *read.record, nil
+		return *read.record
 	}
 	stored, err := decodeRecord(read.text)
 	if err != nil {
-		return dedupe.Stored{}, named(read.key, err)
+		r.Fail(named(read.key, err))
+		return dedupe.Stored{}
 	}
 	read.record = &stored
-	return stored, nil
+	return stored
 }
 
-func (r *rows) SetCall(key tool.CallID, record *dedupe.Record, retention time.Duration) error {
+func (r *rows) SetCall(key tool.CallID, record *dedupe.Record, retention time.Duration) {
 	at := r.record(key)
 	waited, stored := marked(r.read[at].text), dedupe.Stored{Record: *record, Retention: retention}
 	stored.Mark = waited && record.State == dedupe.Claimed
@@ -164,7 +170,6 @@ func (r *rows) SetCall(key tool.CallID, record *dedupe.Record, retention time.Du
 	if waited && !stored.Mark {
 		r.write('P', at, 0, r.kept(settledChannel(r.lane.options.KeyPrefix)))
 	}
-	return nil
 }
 
 // Confirm implements dedupe.Rows. From Redis 7.2 on a WAIT covers only what its own
@@ -196,23 +201,21 @@ func (r *rows) sheet(name dedupe.Sheet) int {
 	return r.at(r.key("effect/", in, name.Tenant, name.Conversation, hash))
 }
 
-func (r *rows) Sheet(name dedupe.Sheet) (string, error) { return r.read[r.sheet(name)].text, nil }
+func (r *rows) Sheet(name dedupe.Sheet) string { return r.read[r.sheet(name)].text }
 
-func (r *rows) SetSheet(name dedupe.Sheet, body string, keep time.Duration) error {
+func (r *rows) SetSheet(name dedupe.Sheet, body string, keep time.Duration) {
 	r.set(r.sheet(name), body, keep)
-	return nil
 }
 
 func (r *rows) log(of *tool.CallID, name string) int {
 	return r.other(r.key("log/", shardOf(of.Tenant, of.Conversation), of.Tenant, of.Conversation, name))
 }
 
-func (r *rows) Append(key tool.CallID, a dedupe.Append, keep time.Duration) error {
+func (r *rows) Append(key tool.CallID, a dedupe.Append, keep time.Duration) {
 	r.write('L', r.log(&key, a.Log), keep.Milliseconds(), a.Framed())
-	return nil
 }
 
-func (r *rows) Logs(key tool.CallID, names []string, into *dedupe.Logs) error {
+func (r *rows) Logs(key tool.CallID, names []string, into *dedupe.Logs) {
 	for _, name := range names {
 		r.write('g', r.log(&key, name), 0, nil)
 	}
@@ -224,23 +227,19 @@ func (r *rows) Logs(key tool.CallID, names []string, into *dedupe.Logs) error {
 			}
 		}
 	}
-	return nil
 }
 
 // Keep implements dedupe.Rows. On a Cluster the slot of an output is another than that of
 // its call: it is kept by a step of its own.
-func (r *rows) Keep(tenant string, output *dedupe.Output) error {
+func (r *rows) Keep(tenant string, output *dedupe.Output) {
 	key, body := r.key("output/", nowhere, tenant, output.Ref), encodeOutput(output, r.now)
-	keep := func(r *rows) error {
-		r.write('S', r.other(key), output.TTL.Milliseconds(), body)
-		return nil
-	}
+	keep := func(r *rows) { r.write('S', r.other(key), output.TTL.Milliseconds(), body) }
 	if !r.lane.options.Cluster {
-		return keep(r)
+		keep(r)
+		return
 	}
 	key = slices.Clone(key)
 	r.after = &command{key: string(key), step: &own{apply: keep, bytes: len(body)}}
-	return nil
 }
 
 func (r *rows) compose() {

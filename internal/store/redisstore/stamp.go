@@ -15,7 +15,6 @@ import (
 // pointer to them is a word of a command that needs no room of its own.
 type text []byte
 
-// MarshalBinary implements encoding.BinaryMarshaler.
 func (t *text) MarshalBinary() ([]byte, error) { return *t, nil }
 
 // A record and a tenure end with the time at which they were written, twice (8 bytes each,

@@ -19,11 +19,11 @@ func (s *Store) Bid(ctx context.Context, bid dedupe.Bid) (before, after dedupe.T
 	}
 	key, step := appendKey(nil, s.options.KeyPrefix, "instance/", nowhere, bid.Instance), &own{}
 	var was, is dedupe.Tenure
-	step.apply = func(r *rows) (err error) {
+	step.apply = func(r *rows) {
+		var err error
 		at := r.at(key)
-		if was, err = decodeTenure(r.read[at].text); err != nil {
-			return err
-		}
+		was, err = decodeTenure(r.read[at].text)
+		r.Fail(err)
 		is = was.Bid(bid, r.now)
 		if step.binds = is.Token == bid.Token; step.binds {
 			r.write('T', at, bid.Keep.Milliseconds(), encodeTenure(is, r.now))
@@ -33,7 +33,6 @@ func (s *Store) Bid(ctx context.Context, bid dedupe.Bid) (before, after dedupe.T
 				}
 			}
 		}
-		return nil
 	}
 	if err := s.run(ctx, string(key), step); err != nil {
 		return before, after, err // it may still be decided

@@ -135,7 +135,6 @@ type patient struct {
 	store *Store
 }
 
-// Write implements net.Conn.
 func (p patient) Write(b []byte) (int, error) {
 	if err := p.SetWriteDeadline(time.Now().Add(p.store.patience)); err != nil {
 		return 0, err

@@ -46,10 +46,10 @@ func conversations() []Mutant {
 		one("fence: what has run is answered otherwise", fenceFile, "case !r.mayBeSaid(answer.Text) ||", "case false ||", test("./server", "TestACallThatHasRunIsNotAnsweredOtherwise")),
 		one("fence: what runs is answered", fenceFile, "case record.State == dedupe.Claimed:", "case false:", test("./server", "TestARunningCallIsWaitedFor")),
 		one("fence: what may have run has not", "dedupe/record.go", "return r.Effect.Repeatable() && (r.Attempts > 0", "return false && (r.Attempts > 0", test("./server", "TestWhatMayHaveRunIsToldAsThatByAll")),
-		short(one("closing.go: a call is closed whatever has become of it", "dedupe/closing.go", "if err != nil || !bytes.Equal(current.AppendSealed(nil), c.Seen.stored.AppendSealed(nil)) {", "if err != nil || len(bytes.Clone(current.AppendSealed(nil))) < 0 {", memoryClosings)),
-		one("embedded: a conversation answers what runs", "internal/store/embedded/conversation.go", "!shut || err != nil {", "!shut && err != nil {", embeddedClosings),
-		one("redisstore: a conversation answers what runs", redisConversation, "!shut || err != nil {\n			r.writes = r.writes[:0]\n", "!shut && err != nil {\n			r.writes = r.writes[:0]\n", redisClosings),
-		one("redisstore: what is refused is appended", redisConversation, "			r.writes = r.writes[:0]\n			return err", "			return err", redisClosings),
+		short(one("closing.go: a call is closed whatever has become of it", "dedupe/closing.go", "!bytes.Equal(current.AppendSealed(nil), c.Seen.stored.AppendSealed(nil)) {", "len(bytes.Clone(current.AppendSealed(nil))) < 0 {", memoryClosings)),
+		one("embedded: a conversation answers what runs", "internal/store/embedded/conversation.go", "!dedupe.Shut(t, w.Closings) {", "!dedupe.Shut(t, w.Closings) && t.failed != nil {", embeddedClosings),
+		one("redisstore: a conversation answers what runs", redisConversation, "if !dedupe.Shut(r, w.Closings) {", "if !dedupe.Shut(r, w.Closings) && r.failed != nil {", redisClosings),
+		one("redisstore: what is refused is appended", redisConversation, "			r.writes = r.writes[:0]\n			return\n", "			return\n", redisClosings),
 		one("redisstore: any head is followed", redisConversation, "if before != string(w.Was) {", "if false {", redisAppends),
 	}
 }

@@ -48,7 +48,7 @@ func effects() []Mutant {
 			"encodeHolders(holds), a.req.EffectKey.Keep(a.keep))", "encodeHolders(holds), a.keep)", memoryEffects),
 		one("step.go: a call that is free of its effect holds it", stepFile, "{ return k == s.key })", "{ return k == s.key && false })", memoryEffects),
 		one("step.go: who holds no effect writes who does", stepFile, "; slices.Contains(keys, s.key) {", "; len(keys) == len(slices.Clone(keys)) {", stepWrites),
-		one("step.go: a call that is restored holds nothing", stepFile, "Taken(s.holders(name), s.key)", "s.holders(name)", memoryEffects),
+		one("step.go: a call that is restored holds nothing", stepFile, "Taken(read(s.rows, name, decodeHolders), s.key)", "read(s.rows, name, decodeHolders)", memoryEffects),
 		one("step.go: a call that is held holds its effect", stepFile, "	if s.next.State == Held && !s.next.MayHaveRun() && end.Claim != nil {", "	if false {", memoryEffects),
 		one("effect.go: what a call goes on with holds nothing any more", effectKeys, "if after || v != DuplicateEffect {", "if v != DuplicateEffect {", rounds),
 		one("settlement.go: a late settlement keeps its effect", "dedupe/settlement.go", "	s.Tokens, s.Appends = 0, nil\n", "	s.Tokens, s.Appends, s.Frees = 0, nil, EffectKey{}\n", test("./dedupe", "TestALateSettlementFreesItsEffect")),

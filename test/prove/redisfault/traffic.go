@@ -148,7 +148,7 @@ func (w *workload) execute(ctx context.Context, c *oneCall, claim *dedupe.Claim)
 		return
 	}
 	w.executions.Add(1)
-	c.epoch.Store(claim.Epoch())
+	c.epoch.Store(claim.Record().Epoch)
 	result := []byte(rand.Text())
 	c.result.Store(result)
 	verdict, err := claim.Settle(ctx, dedupe.Settlement{State: dedupe.Done, Attempts: 1, Result: result})
