@@ -91,7 +91,7 @@ func (t *txn) set(kind byte, key []byte, expires time.Time, value ...[]byte) {
 func (t *txn) add(c change, key []byte, value ...[]byte) error {
 	switch {
 	case t.failed != nil:
-		return nil
+		return t.failed
 	case t.rows == nil:
 		return errLook
 	}
