@@ -14,7 +14,6 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"testing"
 
@@ -210,53 +209,4 @@ func stdioClient(t *testing.T, command []string) (*exec.Cmd, *mcp.ClientSession)
 		t.Fatal(err)
 	}
 	return cmd, session
-}
-
-// The official client of TypeScript pays by a task, which it polls to its end.
-func TestTheOfficialClientPaysByATask(t *testing.T) {
-	t.Parallel()
-	open, address := openTill(t), harness.FreePort(t)
-	hold := make(chan struct{})
-	open.hold.Store(&hold)
-	release := sync.OnceFunc(func() { close(hold) })
-	defer release()
-	harness.Start(t, open.config+"http: "+address+"\nstore: {memory: {}}\n")
-	cmd := exec.CommandContext(t.Context(), "node", filepath.Join(harness.Root(), "test", "e2e", "node", "tasks.mjs"), "http://"+address+"/mcp")
-	var log strings.Builder
-	cmd.Stderr = &log
-	out, err := cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	type line struct{ Type, Status, Text string }
-	var lines []line
-	for said := json.NewDecoder(out); ; {
-		var l line
-		if err := said.Decode(&l); err != nil {
-			break
-		}
-		if lines = append(lines, l); l == (line{"taskStatus", "working", ""}) {
-			release()
-		}
-	}
-	if err := cmd.Wait(); err != nil {
-		t.Fatalf("%v\n%v\n%s", err, lines, log.String())
-	}
-	if len(lines) < 4 {
-		t.Fatalf("the client heard %v", lines)
-	}
-	for at, want := range map[int]line{
-		0: {"taskCreated", "working", ""}, 1: {"taskStatus", "working", ""},
-		len(lines) - 2: {"result", "", `{"payment":1}`}, len(lines) - 1: {"after", "completed", "-32602"},
-	} {
-		if lines[at] != want {
-			t.Errorf("the client heard %v, %d is not %v", lines, at, want)
-		}
-	}
-	if paid := open.paid.Load(); paid != 1 {
-		t.Errorf("%d payments", paid)
-	}
 }
