@@ -74,7 +74,9 @@ func TestAStepThatPanics(t *testing.T) {
 	}
 	l := s.pipe.of(t.Context(), "x")
 	c := newCommand(t.Context(), "x", bug)
-	l.enter(c)
+	if first, _ := l.enter(c); !first {
+		t.Fatal("who has panicked keeps the lane")
+	}
 	s.pipe.sendWaiting(l, []*command{c}) // as it does for others
 	l.callers.Add(-1)
 	if !answered(c) || !errors.Is(c.err, dedupe.ErrPanic) {
