@@ -81,7 +81,7 @@ tools:
 		"statuses":      {`{}`, sidecallv1.Outcome_OUTCOME_PARTIAL, inPart("statuses", "0", "1", "the items"), "CONFLICT"},
 		"unprocessable": {`{}`, sidecallv1.Outcome_OUTCOME_PARTIAL, inPart("unprocessable", "0", "1", "the items"), "CONFLICT"},
 		"none":          {`{}`, sidecallv1.Outcome_OUTCOME_ERROR, "none of the 2 items was done", "CONFLICT"},
-		"mail":          {`{"to":["ann","bob"]}`, sidecallv1.Outcome_OUTCOME_PARTIAL, "\">\n[" + inPart("mail", "0 (ann)", "1 (bob)", "those of to") + "]", "UNRECOVERABLE"},
+		"mail":          {`{"to":["ann","bob"]}`, sidecallv1.Outcome_OUTCOME_PARTIAL, ">\n[" + inPart("mail", "0 (ann)", "1 (bob)", "those of to") + "]", "UNRECOVERABLE"},
 		"script":        {`{}`, sidecallv1.Outcome_OUTCOME_PARTIAL, inPart("script", "0 (a)", "1 (b)", "the items"), "UNRECOVERABLE"},
 		"find":          {`{"city":"Bonn"}`, sidecallv1.Outcome_OUTCOME_EMPTY, "find found nothing. That is an answer and no error: the same call finds the same. To find more, leave out or widen city;", ""},
 		"search":        {`{}`, sidecallv1.Outcome_OUTCOME_EMPTY, "search found nothing. That is an answer and no error", ""},
