@@ -31,7 +31,7 @@ type household struct {
 // member is what is known of a command: one of these.
 type member struct {
 	cell *cell
-	mark string
+	mark uint64
 }
 
 const (
@@ -71,10 +71,14 @@ func keepCells() (release func(), err error) {
 }
 
 func keepOrphans() (release func(), err error) {
+	made, err := newMarks()
+	if err != nil {
+		return nil, err
+	}
 	if err := adopt(1); err != nil {
 		return nil, err
 	}
-	return keep(&household{marks: newMarks()}, true, func() { _ = adopt(0) }), nil
+	return keep(&household{marks: made}, true, func() { _ = adopt(0) }), nil
 }
 
 // adopt says whether orphans below this process are given to it.
@@ -147,9 +151,10 @@ func End(cmd *exec.Cmd) {
 func (h *household) expect(cmd *exec.Cmd) (m member, started func(error), err error) {
 	if h.cells != nil {
 		m.cell, started, err = h.cells.expect(cmd)
-		return m, started, err
+	} else {
+		m.mark, started, err = h.marks.expect()
 	}
-	return member{mark: h.marks.set(cmd)}, func(error) {}, nil
+	return m, started, err
 }
 
 // end kills what is left of a command, and waits for it.
@@ -172,16 +177,15 @@ func (h *household) end(cmd *exec.Cmd) {
 
 // endMarked kills the orphans with a mark. What they have started is given to this
 // process when they die, and found in the next turn.
-func (h *household) endMarked(mark string) {
+func (h *household) endMarked(mark uint64) {
 	h.reaping.Lock()
 	defer h.reaping.Unlock()
 	for range generations {
 		left := false
 		for _, pid := range h.orphans() {
-			if marked(pid, mark) && unix.Kill(pid, unix.SIGKILL) == nil {
-				awaitEnd(pid)
+			if of, ok := markOf(pid); ok && of == mark && unix.Kill(pid, unix.SIGKILL) == nil {
+				left = reaped(pid) || left
 			}
-			left = reaped(pid) || left // one that has ended has no environment, and may have left others
 		}
 		if !left {
 			return

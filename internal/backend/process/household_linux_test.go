@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"bytes"
 	"errors"
+	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -238,6 +239,34 @@ func TestOrphansAreReapedAndCommandsAreNot(t *testing.T) {
 	if left, err := children(); err != nil || len(left) != 0 {
 		t.Errorf("children are left: %v, %v", left, err)
 	}
+}
+
+// The mark of a command is not what this process keeps.
+func TestTheMarkIsTheCommandsAlone(t *testing.T) {
+	before, _ := markOf(os.Getpid())
+	release, err := keepOrphans()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer release()
+	cmd, err := Spec{Argv: []string{"cat"}}.Prepare()
+	if err != nil {
+		t.Fatal(err)
+	}
+	stdin, w := io.Pipe()
+	cmd.Stdin = stdin
+	if err := Start(cmd, nil); err != nil {
+		t.Fatal(err)
+	}
+	mark, ok := markOf(cmd.Process.Pid)
+	if after, _ := markOf(os.Getpid()); after != before || !ok || mark == before {
+		t.Errorf("this process had %d and has %d, the command %d, %v", before, after, mark, ok)
+	}
+	w.Close()
+	if err := cmd.Wait(); err != nil {
+		t.Error(err)
+	}
+	End(cmd)
 }
 
 func TestTheCgroupIsFoundAmongTheMounts(t *testing.T) {

@@ -38,7 +38,7 @@ func (h *household) reap() {
 	h.reaping.Lock()
 	defer h.reaping.Unlock()
 	for _, pid := range h.orphans() {
-		reaped(pid)
+		_, _ = unix.Wait4(pid, nil, unix.WNOHANG, nil) // one that has not ended is left alone
 	}
 }
 
@@ -60,14 +60,8 @@ func (h *household) orphans() []int {
 	return found
 }
 
-// reaped takes the end of a child; false for one that has not ended.
+// reaped waits for a child that was killed; false when it takes too long.
 func reaped(pid int) bool {
-	got, err := unix.Wait4(pid, nil, unix.WNOHANG, nil)
-	return err == nil && got == pid
-}
-
-// awaitEnd waits until a child that was killed has ended, for endPatience at most.
-func awaitEnd(pid int) {
 	if fd, err := unix.PidfdOpen(pid, 0); err == nil {
 		poll := []unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}
 		for until := time.Now().Add(endPatience); ; {
@@ -78,6 +72,8 @@ func awaitEnd(pid int) {
 		}
 		_ = unix.Close(fd) // only waited on
 	}
+	got, err := unix.Wait4(pid, nil, unix.WNOHANG, nil)
+	return err == nil && got == pid
 }
 
 // children are the processes whose parent is this one. The list that the kernel
