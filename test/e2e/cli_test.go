@@ -288,12 +288,7 @@ func TestCLIDemoKeepsItsPromises(t *testing.T) {
 
 // A demo of which only the beginning is read, as by head, leaves nothing behind.
 func TestCLIDemoThatNobodyReadsToItsEnd(t *testing.T) {
-	binary := harness.Binary(t)
-	dir, err := os.MkdirTemp("", "") // the path of a socket is short
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = os.RemoveAll(dir) }) // what is left of it is told below
+	binary, dir := harness.Binary(t), harness.ShortDir(t)
 	cmd := exec.CommandContext(t.Context(), binary, "demo")
 	cmd.Env = append(os.Environ(), "TMPDIR="+dir)
 	out, err := cmd.StdoutPipe()
