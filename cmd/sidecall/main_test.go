@@ -72,7 +72,7 @@ func TestExitCodes(t *testing.T) {
 func TestAnAnswerThatCannotBePrinted(t *testing.T) {
 	full, err := os.OpenFile("/dev/full", os.O_WRONLY, 0)
 	if err != nil {
-		t.Skip(err)
+		t.Skip("there is no device here that is always full:", err)
 	}
 	t.Cleanup(func() { _ = full.Close() })
 	fake := &fakeSidecar{execute: func(context.Context) (*sidecallv1.ExecuteToolResponse, error) {

@@ -98,6 +98,20 @@ func front(t *testing.T) (*Front, *sidecar) {
 	return f, s
 }
 
+// joined is a session of a client.
+func (f *face) joined(t *testing.T) *sdk.ServerSession {
+	t.Helper()
+	here, there := sdk.NewInMemoryTransports()
+	session, err := f.server.Connect(t.Context(), there, nil)
+	if err == nil {
+		_, err = sdk.NewClient(&sdk.Implementation{Name: "c", Version: "1"}, nil).Connect(t.Context(), here, nil)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return session
+}
+
 // A face that has retired is kept, and followed, as long as somebody has a session with it.
 func TestARetiredFaceEndsWithItsLastSession(t *testing.T) {
 	t.Parallel()
@@ -106,14 +120,7 @@ func TestARetiredFaceEndsWithItsLastSession(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	here, there := sdk.NewInMemoryTransports()
-	session, err := first.server.Connect(t.Context(), there, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := sdk.NewClient(&sdk.Implementation{Name: "c", Version: "1"}, nil).Connect(t.Context(), here, nil); err != nil {
-		t.Fatal(err)
-	}
+	session := first.joined(t)
 	kept := func() (known bool, n int) {
 		f.mu.Lock()
 		defer f.mu.Unlock()
@@ -160,14 +167,7 @@ func TestTwoSubscriptionsAtOnce(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	here, there := sdk.NewInMemoryTransports()
-	session, err := face.server.Connect(t.Context(), there, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := sdk.NewClient(&sdk.Implementation{Name: "c", Version: "1"}, nil).Connect(t.Context(), here, nil); err != nil {
-		t.Fatal(err)
-	}
+	session := face.joined(t)
 	var both sync.WaitGroup
 	for range 2 {
 		both.Go(func() {
@@ -195,14 +195,7 @@ func TestSubscriptionsOutliveTheStreamTheyAreOf(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		here, there := sdk.NewInMemoryTransports()
-		session, err := face.server.Connect(t.Context(), there, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if _, err := sdk.NewClient(&sdk.Implementation{Name: "c", Version: "1"}, nil).Connect(t.Context(), here, nil); err != nil {
-			t.Fatal(err)
-		}
+		session := face.joined(t)
 		if err := face.subscribe(t.Context(), &sdk.SubscribeRequest{Session: session, Params: &sdk.SubscribeParams{URI: "test://a"}}); err != nil {
 			t.Fatal(err)
 		}

@@ -189,8 +189,9 @@ func unanswered(t *testing.T, path string) {
 	if err == nil && f.durable == f.end {
 		before := f.head
 		before.durable = other.end
-		before.sum, _ = f.checksum(other.end)
-		err = f.writeHead(f.slot, before)
+		if before.sum, err = f.checksum(other.end); err == nil {
+			err = f.writeHead(f.slot, before)
+		}
 	}
 	if err = errors.Join(err, f.Close()); err != nil {
 		t.Fatal(err)
