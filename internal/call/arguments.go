@@ -40,7 +40,7 @@ func (r resolved) validate(ctx context.Context, refs *references) (c checked, re
 		return c, r.result().Valid(r.route.Tool.Name, c.notes)
 	}
 	if c.canonical, err = schema.Canonical(c.values); err != nil {
-		return c, r.result().NotValid([]tool.Error{r.subject().Unwritable(err, r.Arguments)})
+		return c, r.result().NotValid([]tool.Error{explain.Unwritable(r.route.Tool.Name, err, r.Arguments)})
 	}
 	c.fingerprint = schema.Fingerprint(r.route.Tool.Name, c.canonical)
 	if refs != nil {
@@ -116,7 +116,7 @@ func (c *checked) identify() *answer {
 // that is certain. The words of a schema that an untrusted tool declares itself are its
 // output: bounded as that is, and they enter the prompt.
 func (r resolved) invalid(ctx context.Context, refs *references, violations []tool.Error) *answer {
-	foreign := r.now.Args != nil && r.subject().ForeignSchema()
+	foreign := r.now.Args != nil && explain.ForeignSchema(&r.route.Tool)
 	if foreign {
 		violations = explain.ForeignWords(violations, r.outputLimit())
 	}

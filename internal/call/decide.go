@@ -12,6 +12,7 @@ import (
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	"github.com/sidecall/sidecall/dedupe"
+	"github.com/sidecall/sidecall/internal/call/explain"
 	"github.com/sidecall/sidecall/internal/call/result"
 	"github.com/sidecall/sidecall/internal/catalog"
 	"github.com/sidecall/sidecall/internal/failpoint"
@@ -109,7 +110,7 @@ func decider(made *sidecallv1.Resolution) string {
 // decision is what is kept of it.
 func (w unsettled) decision(by settler, d Decision) *sidecallv1.Resolution {
 	made := &sidecallv1.Resolution{
-		By: by.user, ClaimedBy: by.claimed, Reason: w.subject().Cleaned(oneLine(d.Reason), maxReason),
+		By: by.user, ClaimedBy: by.claimed, Reason: explain.Cleaned(w.route.Secrets, oneLine(d.Reason), maxReason),
 		At: timestamppb.Now(), State: sidecallv1.ExecutionState_EXECUTION_STATE_HELD,
 	}
 	if d.Deny {

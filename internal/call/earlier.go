@@ -26,7 +26,7 @@ func (r recorded) duplicate() *answer {
 	if r.Earlier.Conversation != r.Key.Conversation {
 		earlier.Content, earlier.OutputRef = withoutHandles(res), ""
 	}
-	a := r.result().Refused(r.subject().DuplicateEffect(&earlier), 0)
+	a := r.result().Refused(earlier.DuplicateEffect(), 0)
 	a.Quotes = res
 	return r.besides(dedupe.Done, a)
 }
@@ -49,7 +49,7 @@ func (r recorded) goesOn() bool {
 // effectUnknown answers a call whose effect another one may have had.
 func (r recorded) effectUnknown() *answer {
 	earlier := r.earlier()
-	a := r.result().Refused(r.subject().EffectUnknown(&earlier), 0)
+	a := r.result().Refused(earlier.EffectUnknown(), 0)
 	a.Alternatives = r.verifiers()
 	return r.besides(dedupe.Unknown, a)
 }
@@ -57,11 +57,11 @@ func (r recorded) effectUnknown() *answer {
 // effectInProgress answers a call whose effect another one is having.
 func (r recorded) effectInProgress() *answer {
 	earlier := r.earlier()
-	return r.besides(dedupe.Claimed, r.result().Refused(r.subject().EffectInProgress(&earlier), explain.WhenInProgress))
+	return r.besides(dedupe.Claimed, r.result().Refused(earlier.EffectInProgress(), explain.WhenInProgress))
 }
 
 func (r recorded) earlier() explain.Earlier {
-	return explain.Earlier{Key: r.Earlier, Record: r.Record}
+	return explain.Earlier{Of: r.subject(), Key: r.Earlier, Record: r.Record}
 }
 
 // besides adds to a refusal the call that stands in its way.

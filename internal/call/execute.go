@@ -129,13 +129,13 @@ func (e *Executor) resolve(ctx context.Context, c *call) (resolved, *answer) {
 		return r, c.unknownTool(ctx, offered(&c.of))
 	}
 	if !profile.Allows(r.route.Tool.Name) {
-		forbidden := c.result().Refused(r.subject().Forbidden(*profile), 0)
-		forbidden.Alternatives = r.subject().Open(schema.Instead(offer(r.route), offered(&c.of), 3))
+		forbidden := c.result().Refused(explain.Forbidden(r.route.Tool.Name, profile.Name), 0)
+		forbidden.Alternatives = explain.Open(c.snapshot, schema.Instead(offer(r.route), offered(&c.of), 3))
 		return r, forbidden
 	}
 	if r.route.Refused != "" {
 		c.log.rule = "definition"
-		return r, c.result().Refused(r.subject().Pinned(), 0)
+		return r, c.result().Refused(explain.Pinned(r.route.Tool.Name, r.route.Refused), 0)
 	}
 	return r, nil
 }

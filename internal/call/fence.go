@@ -8,6 +8,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/sidecall/sidecall/dedupe"
+	"github.com/sidecall/sidecall/internal/call/explain"
 	"github.com/sidecall/sidecall/internal/call/result"
 	"github.com/sidecall/sidecall/internal/catalog"
 	"github.com/sidecall/sidecall/internal/conversation"
@@ -131,7 +132,7 @@ func (r recorded) mayBeSaid(text string) bool {
 func (r recorded) closed(mayHaveRun bool, text string) *answer {
 	said, ours := tool.ParseError(text)
 	if !ours || said.Code == tool.CodeApprovalRequired { // of which nobody is asked any more
-		said = r.subject().Answered(r.subject().Cleaned(text, maxClosingChars), mayHaveRun)
+		said = r.subject().Answered(explain.Cleaned(r.route.Secrets, text, maxClosingChars), mayHaveRun)
 	}
 	a := result.For{ID: r.Key.ID}.Refused(said, 0)
 	a.Recorded = true

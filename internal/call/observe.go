@@ -11,6 +11,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/sidecall/sidecall/internal/backend"
+	"github.com/sidecall/sidecall/internal/call/explain"
 	"github.com/sidecall/sidecall/internal/interpret"
 	"github.com/sidecall/sidecall/internal/observed"
 	"github.com/sidecall/sidecall/internal/schema"
@@ -56,7 +57,7 @@ func (c *checked) readAsSent() *answer {
 	}
 	canonical, err := schema.Canonical(args)
 	if err != nil {
-		return c.result().NotValid([]tool.Error{c.subject().Unwritable(err, c.Arguments)})
+		return c.result().NotValid([]tool.Error{explain.Unwritable(c.route.Tool.Name, err, c.Arguments)})
 	}
 	c.values, c.canonical = args, canonical
 	c.known(c.call)

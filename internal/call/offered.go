@@ -1,8 +1,9 @@
 package call
 
 import (
-	"github.com/sidecall/sidecall/internal/rules"
 	"slices"
+
+	"github.com/sidecall/sidecall/internal/rules"
 
 	"github.com/sidecall/sidecall/internal/catalog"
 	"github.com/sidecall/sidecall/internal/schema"

@@ -68,5 +68,5 @@ func (e Records) notRunYet(c recorded, age time.Duration) (sidecallv1.Pending, *
 		a.Recorded = forgotten == dedupe.Repeatable // so that it is sent again
 		return sidecallv1.Pending_PENDING_UNKNOWN, a
 	}
-	return sidecallv1.Pending_PENDING_NOT_RUN, c.result().Refused(c.subject().NeverRun(), 0)
+	return sidecallv1.Pending_PENDING_NOT_RUN, c.result().Refused(explain.NeverRun(c.route.Tool.Name), 0)
 }

@@ -65,7 +65,7 @@ func (r recorded) replay() *answer {
 	res, err := result.Recorded(r.Record)
 	if err != nil {
 		r.log.cause = err
-		return r.result().Refused(r.subject().LostResult(), 0)
+		return r.result().Refused(explain.LostResult(r.route.Tool.Name), 0)
 	}
 	return result.Replay(res)
 }
@@ -101,7 +101,7 @@ func (r recorded) sayWhatIsBlocked(a *answer) *answer {
 	if a.Again != nil {
 		recommended = a.Again.GetRecovery().GetAllowedAlternatives()
 	}
-	if blocked := r.subject().NotNow(recommended); blocked != "" {
+	if blocked := explain.NotNow(r.snapshot, recommended); blocked != "" {
 		a.Notices = append(a.Notices, blocked)
 	}
 	return a

@@ -34,7 +34,7 @@ type settler struct{ user, claimed string }
 
 // settledBy is the settler of a request by a user.
 func (u unsettled) settledBy(user, claimed string) settler {
-	by := settler{user, u.subject().Cleaned(oneLine(claimed), maxOperator)}
+	by := settler{user, explain.Cleaned(u.route.Secrets, oneLine(claimed), maxOperator)}
 	if by.claimed == by.user {
 		by.claimed = ""
 	}
@@ -136,7 +136,7 @@ func (u unsettled) verdict(found verify.Finding, by settler) *sidecallv1.VerifyE
 	case verify.Inconclusive:
 		why := ""
 		if found.Why != nil {
-			why = ": " + u.subject().Cleaned(found.Why.Error(), explain.MessageChars)
+			why = ": " + explain.Cleaned(u.route.Secrets, found.Why.Error(), explain.MessageChars)
 		}
 		return &sidecallv1.VerifyExecutionResponse{
 			Verdict: sidecallv1.VerificationVerdict_VERIFICATION_VERDICT_INCONCLUSIVE, Explanation: with + " does not decide it" + why,
@@ -322,12 +322,12 @@ func checkOperator(name string) error {
 // settledByHand is what an operator makes of an unknown call: its state, and
 // the result that duplicates get.
 func (u unsettled) settledByHand(by settler, req *sidecallv1.ResolveExecutionRequest) (dedupe.State, *answer) {
-	subject := u.subject()
+	secrets := u.route.Secrets
 	made := &sidecallv1.Resolution{
-		By: by.user, ClaimedBy: by.claimed, Reason: subject.Cleaned(oneLine(req.GetReason()), maxReason),
+		By: by.user, ClaimedBy: by.claimed, Reason: explain.Cleaned(secrets, oneLine(req.GetReason()), maxReason),
 		At: timestamppb.Now(), State: req.GetState(),
 	}
-	content := subject.Cleaned(req.GetContent(), maxResolvedText)
+	content := explain.Cleaned(secrets, req.GetContent(), maxResolvedText)
 	name := u.record.Tool
 	a := &answer{For: result.For{ID: u.Key.ID}}
 	state := dedupe.Done

@@ -83,14 +83,14 @@ func (c *admitted) succeed() ending {
 		Keep: c.claim != nil, Conversation: c.Key.Conversation, KeepLimit: limits.KeepOutputBytes,
 	}}
 	if reading.Outcome != interpret.OK || len(reading.Items) > 0 || reading.Unread {
-		subject := c.subject()
-		a.Items, a.Show.Remarks = itemsOf(c.route, subject, reading), subject.Remarks(reading)
+		observed := explain.Observation{Of: c.subject(), Reading: reading}
+		a.Items, a.Show.Remarks = itemsOf(observed), observed.Remarks()
 	}
 	return ending{answer: a, state: dedupe.Done}
 }
 
-func itemsOf(route *catalog.Route, subject *explain.Subject, reading *interpret.Reading) result.Items {
-	return result.ItemsOf(reading, route.Secrets, subject.ItemErrors(reading.Total))
+func itemsOf(observed explain.Observation) result.Items {
+	return result.ItemsOf(observed.Reading, observed.Of.Route.Secrets, observed.ItemErrors())
 }
 
 // secretsOf is what takes the secrets out of what a tool returned; nil when there
@@ -120,7 +120,7 @@ func (f failing) end() ending {
 	own.AllowedAlternatives = noStronger(&f.of, own.AllowedAlternatives)
 	end := f.explained()
 	if reading := &f.tried.reading; len(reading.Items) > 0 {
-		end.answer.Items = itemsOf(f.route, f.subject(), reading)
+		end.answer.Items = itemsOf(explain.Observation{Of: f.subject(), Reading: reading})
 	}
 	return end
 }
@@ -128,7 +128,7 @@ func (f failing) end() ending {
 func (f failing) explained() ending {
 	failure := f.failure
 	explained := f.subject().Failure(failure, f.report)
-	failure.AllowedAlternatives = f.subject().Open(failure.AllowedAlternatives)
+	failure.AllowedAlternatives = explain.Open(f.snapshot, failure.AllowedAlternatives)
 	if explain.Ours(failure) {
 		f.refs.hide(&explained, f.route)
 	}
@@ -163,7 +163,7 @@ func (c resolved) unknown(failure *tool.Failure) ending {
 // verifiers are the tools that can tell whether the call has happened.
 func (c resolved) verifiers() []string {
 	if verify := c.route.Tool.Policy.VerifyWith; verify != "" {
-		return c.subject().Open([]string{verify})
+		return explain.Open(c.snapshot, []string{verify})
 	}
 	return nil
 }

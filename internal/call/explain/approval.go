@@ -27,17 +27,17 @@ func (s *Subject) Held(h Hold) tool.Error {
 		Constraint: fmt.Sprintf("a person has to allow %s first (%s)", name, h.Why),
 		Received:   tool.Quote(s.About.ID),
 		Hint: fmt.Sprintf("Nothing was sent%s. Tell the user that a person has to allow this call%s. Do not call %s again for it, under another id either: "+
-			"the program sends the same call with the same id once it is allowed, and then it runs.", now(h), until, name),
+			"the program sends the same call with the same id once it is allowed, and then it runs.", h.now(), until, name),
 	}
 	if h.Allowed {
 		e.Constraint = fmt.Sprintf("a person has allowed %s, and it was not sent since", name)
-		e.Hint = fmt.Sprintf("Nothing was sent%s. The program sends the same call with the same id%s, and then it runs. Do not call %s under another id for it.", now(h), until, name)
+		e.Hint = fmt.Sprintf("Nothing was sent%s. The program sends the same call with the same id%s, and then it runs. Do not call %s under another id for it.", h.now(), until, name)
 	}
 	return e
 }
 
 // now says what is sure of a call that was sent before.
-func now(h Hold) string {
+func (h Hold) now() string {
 	if h.MayHaveRun {
 		return " now; an earlier attempt at this call may have run"
 	}

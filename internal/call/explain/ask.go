@@ -17,34 +17,35 @@ const maxHintArgs = 400
 
 // Open are those of the tools that no breaker blocks at this moment: nobody is sent to
 // the others.
-func (s *Subject) Open(names []string) []string {
-	if !slices.ContainsFunc(names, func(name string) bool { return s.blocked(name) > 0 }) {
+func Open(tools *catalog.Snapshot, names []string) []string {
+	isBlocked := func(name string) bool { return blocked(tools, name) > 0 }
+	if !slices.ContainsFunc(names, isBlocked) {
 		return names
 	}
-	return slices.DeleteFunc(slices.Clone(names), func(name string) bool { return s.blocked(name) > 0 })
+	return slices.DeleteFunc(slices.Clone(names), isBlocked)
 }
 
 // blocked is for how long a breaker blocks a tool; 0 when none does.
-func (s *Subject) blocked(name string) time.Duration {
-	if route, ok := s.Snapshot.Lookup(name); ok {
+func blocked(tools *catalog.Snapshot, name string) time.Duration {
+	if route, ok := tools.Lookup(name); ok {
 		return route.Blocked()
 	}
 	return 0
 }
 
 // now says to call a tool or, of one that is blocked at this moment, from when on.
-func (s *Subject) now(call, name string) string {
-	if wait := s.blocked(name); wait > 0 {
+func now(tools *catalog.Snapshot, call, name string) string {
+	if wait := blocked(tools, name); wait > 0 {
 		return fmt.Sprintf("%s has been failing and cannot be called now; after %s %s %s", name, tool.RoundTime(wait), call, name)
 	}
 	return call + " " + name
 }
 
 // NotNow warns of the tools that are named and blocked at this moment; empty when none is.
-func (s *Subject) NotNow(names []string) string {
+func NotNow(tools *catalog.Snapshot, names []string) string {
 	var warnings []string
 	for _, name := range names {
-		if wait := s.blocked(name); wait > 0 {
+		if wait := blocked(tools, name); wait > 0 {
 			warnings = append(warnings, fmt.Sprintf("%s has been failing: do not call it before %s have passed.", name, tool.RoundTime(wait)))
 		}
 	}
@@ -60,7 +61,7 @@ func (s *Subject) askWith(verify string) string {
 	if !ok {
 		return "call " + verify + purpose
 	}
-	call := s.now("call", verify)
+	call := now(s.Snapshot, "call", verify)
 	known := s.knownArgs(route)
 	with := ""
 	switch text, err := schema.Canonical(known); {

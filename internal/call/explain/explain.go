@@ -8,6 +8,7 @@ import (
 	"github.com/sidecall/sidecall/internal/catalog"
 	"github.com/sidecall/sidecall/internal/interpret"
 	"github.com/sidecall/sidecall/internal/output"
+	"github.com/sidecall/sidecall/internal/redact"
 	"github.com/sidecall/sidecall/internal/schema"
 	"github.com/sidecall/sidecall/internal/tool"
 )
@@ -41,18 +42,18 @@ const (
 
 // Cleaned takes out of a text what it must not show: control characters, and the
 // secrets of the tool's backend.
-func (s *Subject) Cleaned(text string, limit int) string {
+func Cleaned(secrets *redact.Set, text string, limit int) string {
 	text = output.Clean([]byte(text)) // first: a secret may be broken up by what is cleaned away
-	return tool.Shorten(s.Route.Secrets.Replace(text), limit)
+	return tool.Shorten(secrets.Replace(text), limit)
 }
 
 // said is what the upstream said about a failure, fit to be shown. What is said
 // of an argument that is never shown may quote it.
 func (s *Subject) said(f *tool.Failure) string {
-	if f.Message != "" && s.secretField(f.Field) {
+	if f.Message != "" && f.Field != "" && s.Route.Schema.Secret(schema.FieldPath(f.Field)...) {
 		return "(redacted)"
 	}
-	return s.Cleaned(f.Message, MessageChars)
+	return Cleaned(s.Route.Secrets, f.Message, MessageChars)
 }
 
 // whoSays says of the words of an untrusted tool whose they are: outside of them,
@@ -69,10 +70,4 @@ func (s *Subject) whoSays(f *tool.Failure, received string) string {
 // be sent.
 func Ours(f *tool.Failure) bool {
 	return f.ErrorType == "invalid_args" && f.Evidence == tool.NotExecuted
-}
-
-// secretField reports that a field of the arguments, as errors name it, is one
-// whose value is never shown.
-func (s *Subject) secretField(field string) bool {
-	return field != "" && s.Route.Schema.Secret(schema.FieldPath(field)...)
 }

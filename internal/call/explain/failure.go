@@ -11,13 +11,13 @@ import (
 
 // Failure explains the last failure of a call's attempts.
 func (s *Subject) Failure(f *tool.Failure, report retry.Report) tool.Error {
-	name := s.Route.Tool.Name
+	name, secrets := s.Route.Tool.Name, s.Route.Secrets
 	explained := tool.Error{
 		Code:       f.Code,
-		Field:      s.Cleaned(f.Field, maxField),
-		Constraint: s.Cleaned(f.Constraint, maxConstraint),
+		Field:      Cleaned(secrets, f.Field, maxField),
+		Constraint: Cleaned(secrets, f.Constraint, maxConstraint),
 		Received:   s.said(f),
-		Hint:       s.Cleaned(f.Hint, maxHint),
+		Hint:       Cleaned(secrets, f.Hint, maxHint),
 	}
 	if explained.Constraint == "" {
 		explained.Constraint = constraints[f.Code]
@@ -25,7 +25,7 @@ func (s *Subject) Failure(f *tool.Failure, report retry.Report) tool.Error {
 	if explained.Hint == "" {
 		explained.Hint = s.hint(f)
 	}
-	if blocked := s.NotNow(f.AllowedAlternatives); blocked != "" {
+	if blocked := NotNow(s.Snapshot, f.AllowedAlternatives); blocked != "" {
 		explained.Hint += " " + blocked
 	}
 	if f.Evidence == tool.Definite && s.EarlierMayHaveRun {
@@ -68,7 +68,7 @@ var constraints = map[tool.Code]string{
 func (s *Subject) hint(f *tool.Failure) string {
 	name := s.Route.Tool.Name
 	alternatives := ""
-	if open := s.Open(f.AllowedAlternatives); len(open) > 0 {
+	if open := Open(s.Snapshot, f.AllowedAlternatives); len(open) > 0 {
 		alternatives = " You may call instead: " + strings.Join(open, ", ") + "."
 	}
 	if f.Code.Class() == tool.Transient && f.Evidence != tool.Definite && s.MayHaveRun {
@@ -88,7 +88,11 @@ func (s *Subject) hint(f *tool.Failure) string {
 	case tool.CodeBusinessRule:
 		return "Do not repeat this call: the answer will be the same. Choose another way, or tell the user." + alternatives
 	case tool.CodeRateLimited, tool.CodeCircuitOpen, tool.CodeOverloaded, tool.CodeStoreUnavailable:
-		return fmt.Sprintf("%sCall %s again %s, or go on without it.", s.nothingSent(), name, after(f.RetryAfter))
+		again := fmt.Sprintf("Call %s again %s, or go on without it.", name, after(f.RetryAfter))
+		if s.Sent == 0 {
+			return "Nothing was sent. " + again
+		}
+		return again
 	case tool.CodeTimeout:
 		return fmt.Sprintf("Ask %s for less at a time (a smaller range, fewer items), or call it again later.", name)
 	case tool.CodeDependencyUnavailable:
@@ -100,14 +104,6 @@ func (s *Subject) hint(f *tool.Failure) string {
 	default:
 		return "Do not repeat this call as it is. Change the approach, or tell the user." + alternatives
 	}
-}
-
-// nothingSent assures the model where that is certain.
-func (s *Subject) nothingSent() string {
-	if s.Sent == 0 {
-		return "Nothing was sent. "
-	}
-	return ""
 }
 
 // onlySameID is for a call that may have run, and that its id keeps from running

@@ -8,8 +8,7 @@ import (
 )
 
 // ForeignSchema reports that the schema of the tool is its own word, and not trusted.
-func (s *Subject) ForeignSchema() bool {
-	t := &s.Route.Tool
+func ForeignSchema(t *tool.Tool) bool {
 	return t.Policy.Untrusted && t.DefinitionHash != "" && t.Backend != catalog.BuiltIn
 }
 

@@ -19,44 +19,50 @@ import (
 // maxListed is how many items are named one by one.
 const maxListed = 20
 
+// Observation is what came back of a call that worked, or of which items were done.
+type Observation struct {
+	Of      *Subject
+	Reading *interpret.Reading
+}
+
 // Remarks are what a model is told of a result beside it, the fullest first; none of
 // one that speaks for itself.
-func (s *Subject) Remarks(reading *interpret.Reading) []string {
+func (o Observation) Remarks() []string {
+	name, reading := o.Of.Route.Tool.Name, o.Reading
 	switch {
 	case reading.Outcome == interpret.Partial:
-		return s.partly(reading)
+		return o.partly()
 	case reading.Unread:
-		return []string{s.name() + " may have done only some of this: its answer tells so item by item. Read it before you rely on it, and call " +
-			s.name() + " again only with what it says was not done."}
+		return []string{name + " may have done only some of this: its answer tells so item by item. Read it before you rely on it, and call " +
+			name + " again only with what it says was not done."}
 	case reading.Outcome == interpret.Empty:
-		return s.nothing()
+		return o.nothing()
 	default:
 		return nil
 	}
 }
 
-func (s *Subject) name() string { return s.Route.Tool.Name }
-
 // partly says which items are done and which are to be sent again.
-func (s *Subject) partly(reading *interpret.Reading) []string {
+func (o Observation) partly() []string {
+	reading := o.Reading
 	var isDone, failed, open listing
 	for i := range reading.Items {
 		switch item := &reading.Items[i]; {
 		case item.OK:
 			isDone.add(item)
-		case s.open(item):
+		case o.open(item):
 			open.add(item)
 		default:
 			failed.add(item)
 		}
 	}
 	counts := fmt.Sprintf("Done in part: %d of %d items.", reading.Done, reading.Total)
-	list := s.listArgument(reading.Total)
+	list := o.listArgument()
 	which := "the items that were not done"
 	if list != "" {
 		which = "those of " + list + " that were not done"
 	}
-	again := fmt.Sprintf(" Call %s again with only %s, corrected as their errors say.", s.name(), which)
+	again := fmt.Sprintf(" Call %s again with only %s, corrected as their errors say.", o.Of.Route.Tool.Name, which)
 	full := counts
 	if isDone.n > 0 {
 		full += " Done, not to be sent again: " + isDone.String() + "."
@@ -80,37 +86,35 @@ func (s *Subject) partly(reading *interpret.Reading) []string {
 
 // open reports an item that may have been done though it failed, and must not be
 // done twice.
-func (s *Subject) open(item *interpret.Item) bool {
-	return item.Ambiguous && !s.Route.Tool.Effect.Repeatable()
+func (o Observation) open(item *interpret.Item) bool {
+	return item.Ambiguous && !o.Of.Route.Tool.Effect.Repeatable()
 }
 
-// ItemErrors says what is said of each item that was not done; total is how many
-// items there are.
-func (s *Subject) ItemErrors(total int) func(item *interpret.Item) tool.Error {
-	list := s.listArgument(total)
+// ItemErrors says what is said of each item that was not done.
+func (o Observation) ItemErrors() func(item *interpret.Item) tool.Error {
+	list := o.listArgument()
 	return func(item *interpret.Item) tool.Error {
 		explained := *item.Error
 		if list != "" {
 			explained.Field = fmt.Sprintf("%s[%d]", list, item.Index)
 		}
-		if s.open(item) {
+		if o.open(item) {
 			explained.Code = tool.CodeOutcomeUnknown
 			explained.Constraint = fmt.Sprintf("item %d may or may not have been done", item.Index)
 			explained.Hint = "Do not send this item again until you know whether it was done."
-			if verify := s.Route.Tool.Policy.VerifyWith; verify != "" {
-				explained.Hint = fmt.Sprintf("Do not send this item again until you know whether it was done: %s.", s.now("ask", verify))
+			if verify := o.Of.Route.Tool.Policy.VerifyWith; verify != "" {
+				explained.Hint = fmt.Sprintf("Do not send this item again until you know whether it was done: %s.", now(o.Of.Snapshot, "ask", verify))
 			}
 		}
 		return explained
 	}
 }
 
-// listArgument is the argument whose items a reply of so many items answers, one by
-// one; empty when there is none, or several could be it.
-func (s *Subject) listArgument(total int) string {
+// listArgument is the argument whose items the reply answers, one by one; empty when there is none, or several could be it.
+func (o Observation) listArgument() string {
 	found := ""
-	for name, value := range s.About.Args {
-		if list, ok := value.([]any); ok && len(list) == total && plain.MatchString(name) {
+	for name, value := range o.Of.About.Args {
+		if list, ok := value.([]any); ok && len(list) == o.Reading.Total && plain.MatchString(name) {
 			if found != "" {
 				return ""
 			}
@@ -122,15 +126,15 @@ func (s *Subject) listArgument(total int) string {
 
 // nothing says that nothing was found, and what may find more. A tool with an effect
 // that answers with nothing has done what it was to do.
-func (s *Subject) nothing() []string {
-	name := s.name()
-	if s.Route.Tool.Effect != tool.ReadOnly && !s.Route.Program.KnowsEmpty() {
+func (o Observation) nothing() []string {
+	name := o.Of.Route.Tool.Name
+	if o.Of.Route.Tool.Effect != tool.ReadOnly && !o.Of.Route.Program.KnowsEmpty() {
 		done := name + " ran and returned nothing: it has succeeded. Do not call it again for this."
 		return []string{done, "Succeeded, and returned nothing."}
 	}
 	const observation = " found nothing. That is an answer and no error: the same call finds the same."
 	advice := " Try other values, such as another id or a shorter search text; or go on without it, or tell the user that there is nothing."
-	if wider := s.optional(); len(wider) > 0 {
+	if wider := o.optional(); len(wider) > 0 {
 		advice = fmt.Sprintf(" To find more, leave out or widen %s; or try other values, such as another id; or go on without it, or tell the user that there is nothing.",
 			strings.Join(wider, ", "))
 	}
@@ -141,10 +145,10 @@ func (s *Subject) nothing() []string {
 const maxWidened = 5
 
 // optional are the arguments of the call that its tool does not ask for.
-func (s *Subject) optional() []string {
-	required := s.Route.Schema.Required()
+func (o Observation) optional() []string {
+	required := o.Of.Route.Schema.Required()
 	var names []string
-	for name := range s.About.Args {
+	for name := range o.Of.About.Args {
 		if plain.MatchString(name) && !slices.Contains(required, name) {
 			names = append(names, name)
 		}

@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/sidecall/sidecall/dedupe"
-	"github.com/sidecall/sidecall/internal/catalog"
 	"github.com/sidecall/sidecall/internal/tool"
 )
 
@@ -73,19 +72,19 @@ func Undiscovered(name string, awaited []string) tool.Error {
 
 // Unwritable refuses arguments that have no canonical form; why says what is
 // wrong with them.
-func (s *Subject) Unwritable(why error, received string) tool.Error {
+func Unwritable(name string, why error, received string) tool.Error {
 	return tool.Error{
 		Code: tool.CodeInvalidArgs, Constraint: why.Error(), Received: tool.Quote(received),
-		Hint: fmt.Sprintf("Correct the arguments, then call %s again.", s.Route.Tool.Name),
+		Hint: fmt.Sprintf("Correct the arguments, then call %s again.", name),
 	}
 }
 
 // Forbidden refuses a tool that the profile may not call.
-func (s *Subject) Forbidden(profile catalog.Profile) tool.Error {
+func Forbidden(name, profile string) tool.Error {
 	return tool.Error{
 		Code:       tool.CodePermissionDenied,
-		Constraint: fmt.Sprintf("the profile %q may not call %s", profile.Name, s.Route.Tool.Name),
-		Received:   tool.Quote(s.Route.Tool.Name),
+		Constraint: fmt.Sprintf("the profile %q may not call %s", profile, name),
+		Received:   tool.Quote(name),
 		Hint:       "Do not repeat this call: it stays forbidden. Use only the tools you were given, or tell the user.",
 	}
 }
@@ -101,13 +100,9 @@ func (s *Subject) Tainted() tool.Error {
 	}
 }
 
-// Pinned refuses a tool that says something else of itself than it once did.
-func (s *Subject) Pinned() tool.Error {
-	return tool.Error{
-		Code:       tool.CodePermissionDenied,
-		Constraint: s.Route.Refused,
-		Hint:       AskAboutPin(s.Route.Tool.Name),
-	}
+// Pinned refuses a tool that says something else of itself than it once did; why says it.
+func Pinned(name, why string) tool.Error {
+	return tool.Error{Code: tool.CodePermissionDenied, Constraint: why, Hint: AskAboutPin(name)}
 }
 
 // AskAboutPin is what to do about a tool that an operator has to accept first.
@@ -190,11 +185,11 @@ func (s *Subject) StoreDown(why error) tool.Error {
 }
 
 // LostResult answers a call whose record has lost its result.
-func (s *Subject) LostResult() tool.Error {
+func LostResult(name string) tool.Error {
 	return tool.Error{
 		Code:       tool.CodeInvalidOutput,
 		Constraint: "the call was done before, but its result cannot be read any more",
-		Hint:       fmt.Sprintf("%s has happened. Do not call it again; read the current state instead.", s.Route.Tool.Name),
+		Hint:       fmt.Sprintf("%s has happened. Do not call it again; read the current state instead.", name),
 	}
 }
 
@@ -217,10 +212,10 @@ func (s *Subject) NotStarted(why error, elapsed time.Duration) tool.Error {
 }
 
 // NeverRun answers a call whose program ended before it was run.
-func (s *Subject) NeverRun() tool.Error {
+func NeverRun(name string) tool.Error {
 	return tool.Error{
 		Code: tool.CodeCancelled, Constraint: "the program that made the call ended before it was run",
-		Hint: fmt.Sprintf("Nothing was run. Call %s again if it is still wanted.", s.Route.Tool.Name),
+		Hint: fmt.Sprintf("Nothing was run. Call %s again if it is still wanted.", name),
 	}
 }
 

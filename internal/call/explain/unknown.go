@@ -8,7 +8,7 @@ import (
 
 // Unknown explains a call that may or may not have happened.
 func (s *Subject) Unknown(f *tool.Failure) tool.Error {
-	constraint, received := s.Cleaned(f.Constraint, maxConstraint), s.said(f)
+	constraint, received := Cleaned(s.Route.Secrets, f.Constraint, maxConstraint), s.said(f)
 	if constraint == "" {
 		constraint = constraints[f.Code]
 	}
@@ -35,7 +35,7 @@ func (s *Subject) howToKnow() string {
 func (s *Subject) Unrepeatable(why string) tool.Error {
 	return tool.Error{
 		Code:       tool.CodeOutcomeUnknown,
-		Constraint: s.Cleaned("an earlier request with this id may have run, and it cannot be repeated now: "+why, maxConstraint),
+		Constraint: Cleaned(s.Route.Secrets, "an earlier request with this id may have run, and it cannot be repeated now: "+why, maxConstraint),
 		Received:   tool.Quote(s.About.ID),
 		Hint: s.howToKnow() + " Do not start it anew under another id, nor with another tool. " +
 			"When an operator has made it callable again, the same call with the same id is safe to send.",
