@@ -116,7 +116,7 @@ func (s *Schema) dropNulls(args map[string]any, verdict *jsonschema.ValidationEr
 		if !ok {
 			break
 		}
-		_, findings := s.examine(args, slim, after, l)
+		_, findings := s.examine(slim, after, l)
 		missing := map[string]bool{}
 		for _, f := range findings {
 			if f.missing() {
@@ -157,7 +157,7 @@ func nullsIn(e *jsonschema.ValidationError, args any, known map[string]bool, out
 // coerce replaces values by what they spell, where that is what the schema
 // wants and nothing is lost.
 func (s *Schema) coerce(given, args map[string]any, verdict *jsonschema.ValidationError, l *looks) (*jsonschema.ValidationError, map[string]any, []string) {
-	x, findings := s.examine(given, args, verdict, l)
+	x, findings := s.examine(args, verdict, l)
 	out := clone(args).(map[string]any)
 	var notes []string
 	for _, f := range findings {
@@ -182,7 +182,7 @@ func (s *Schema) coerce(given, args map[string]any, verdict *jsonschema.Validati
 }
 
 // spelled is the value that v spells, of the first type that f wants.
-func (x *explainer) spelled(f finding, v any) (to any, from string, ok bool) {
+func (x *examined) spelled(f finding, v any) (to any, from string, ok bool) {
 	var want []string
 	switch k := f.kind.(type) {
 	case *kind.Type:

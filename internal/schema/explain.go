@@ -1,7 +1,6 @@
 package schema
 
 import (
-	"errors"
 	"slices"
 
 	"github.com/santhosh-tekuri/jsonschema/v6"
@@ -15,19 +14,28 @@ const (
 	// maxConsidered is how many findings are looked at closely for them. Where
 	// there are more they are all of a kind.
 	maxConsidered = 100
-	// maxRenamed bounds the members of an object, and the names that there are,
-	// among which names are looked for that were meant.
-	maxRenamed = 1000
 )
+
+// explainer words the findings of one call.
+type explainer struct {
+	*examined
+
+	name  string // of the tool
+	given any    // the arguments as received: nulls not dropped, nor spellings coerced
+	// secrets are those of the arguments, and short writes schemas without them.
+	secrets *sensitiveness
+	short   shortener
+}
 
 // explain turns the library's verdict on args into violations.
 func (s *Schema) explain(given, args map[string]any, verdict *jsonschema.ValidationError, l *looks) []tool.Error {
-	x, findings := s.examine(given, args, verdict, l)
+	at, findings := s.examine(args, verdict, l)
+	x := explainer{at, s.name, given, s.sensitive(), shortener{looks: l, ix: at.ix}}
 	if len(findings) > maxConsidered {
 		slices.SortStableFunc(findings, compareFindings)
 		findings = findings[:maxConsidered]
 	}
-	findings = x.renames(findings)
+	findings = (&renamer{at, map[string]bool{}}).join(findings)
 	findings = shortestArrays(findings)
 	slices.SortStableFunc(findings, compareFindings)
 	var out []tool.Error
@@ -44,80 +52,4 @@ func (s *Schema) explain(given, args map[string]any, verdict *jsonschema.Validat
 		}
 	}
 	return out
-}
-
-// renames joins an unknown property with the missing or absent one that it was
-// meant to be.
-func (x *explainer) renames(findings []finding) []finding {
-	var out, values []finding
-	taken := map[string]bool{} // places that an unknown property is to move to
-	for _, f := range findings {
-		if f.unknown() && x.spend(1) {
-			if f.rename = x.renameOf(f, taken); f.rename != "" {
-				values = append(values, x.misfits(f.at, f.at.parent().child(f.rename))...)
-			}
-		}
-		out = append(out, f)
-	}
-	out = slices.DeleteFunc(out, func(f finding) bool { return f.missing() && taken[f.at.field(x.args)] })
-	for i, f := range out {
-		if f.missing() && x.spend(1) {
-			out[i].misnamed = x.misnamedAs(f)
-		}
-	}
-	return append(values, out...)
-}
-
-// renameOf is the allowed name, not yet used, that the unknown property f is
-// most like.
-func (x *explainer) renameOf(f finding, taken map[string]bool) string {
-	obj, _ := x.value(f.at.parent())
-	allowed := x.allowed(f)
-	for _, name := range x.nearest(f.name, allowed[:min(len(allowed), maxRenamed)], 3) {
-		target := f.at.parent().child(name).field(x.args)
-		if _, present := (location{name}).at(obj); !present && !taken[target] {
-			taken[target] = true
-			return name
-		}
-	}
-	return ""
-}
-
-// misfits lists what is wrong with the value at from once it moves to target.
-func (x *explainer) misfits(from, target location) []finding {
-	v, _ := x.value(from)
-	c := &collector{looks: x.looks, ix: x.ix, args: x.args, chosen: x.nodes.chosen, from: from, to: target}
-	var out []finding
-	for _, s := range x.schemasAt(target) {
-		if invalid, ok := errors.AsType[*jsonschema.ValidationError](x.judge(s, v)); ok {
-			out = append(out, c.findings(invalid, from)...)
-		}
-	}
-	for i, f := range out {
-		out[i].moved = append(slices.Clone(target), f.at[len(from):]...)
-	}
-	return out
-}
-
-// misnamedAs is the place of a property that no schema knows, though it is
-// allowed, and that is spelt like the missing one.
-func (x *explainer) misnamedAs(f finding) location {
-	v, _ := x.value(f.at.parent())
-	obj, ok := v.(map[string]any)
-	if !ok || len(obj) > maxRenamed {
-		return nil
-	}
-	known := x.known(f.at.parent())
-	var strangers []string
-	for _, name := range sortedNames(obj) {
-		if _, is := slices.BinarySearch(known, name); !is {
-			strangers = append(strangers, name)
-		}
-	}
-	for _, name := range x.nearest(f.name, strangers, 3) {
-		if x.fits(x.schemasAt(f.at), obj[name]) {
-			return f.at.parent().child(name)
-		}
-	}
-	return nil
 }

@@ -33,7 +33,7 @@ func (x *explainer) subject(f finding) string {
 }
 
 // again is the end of every hint.
-func (x *explainer) again() string { return ", then call " + x.s.name + " again." }
+func (x *explainer) again() string { return ", then call " + x.name + " again." }
 
 // hint is a sentence with an example that fits, where there is one.
 func (x *explainer) hint(f finding, what string) string {
@@ -46,11 +46,10 @@ const maxExample = 300
 // example is ", e.g. X" with a valid value for the place of f; empty when none
 // is known, or none is short enough.
 func (x *explainer) example(f finding) string {
-	v, ok := x.exampleValue(f)
-	if !ok {
-		return ""
+	if v, ok := x.exampleValue(f); ok {
+		return exampleText(v)
 	}
-	return exampleText(v)
+	return ""
 }
 
 func exampleText(v any) string {
@@ -134,31 +133,4 @@ func keepsContent(k jsonschema.ErrorKind) bool {
 		return true
 	}
 	return false
-}
-
-// schemasFor lists what applies to the value of f, where it is or where it will
-// be once its property has its right name.
-func (x *explainer) schemasFor(f finding) []*jsonschema.Schema {
-	at := f.at
-	if f.moved != nil {
-		at = f.moved
-	}
-	if _, ok := f.kind.(*kind.OneOf); ok && f.schema != nil {
-		return []*jsonschema.Schema{f.schema} // its branches that fit now are too many
-	}
-	list := x.schemasAt(at)
-	if f.schema != nil && !slices.Contains(list, f.schema) {
-		list = append(list, f.schema)
-	}
-	return list
-}
-
-// keyword is the value of a keyword as the schema's author wrote it.
-func (x *explainer) keyword(s *jsonschema.Schema, name string, fallback any) any {
-	if s != nil {
-		if v, ok := x.ix.source(s)[name]; ok && !isBool(v) {
-			return v
-		}
-	}
-	return fallback
 }

@@ -78,3 +78,12 @@ func (l *looks) memberSchemas(list []*jsonschema.Schema, name string) []*jsonsch
 	}
 	return out
 }
+
+// required are the names that s requires, and all that it applies in place.
+func (l *looks) required(s *jsonschema.Schema) []string {
+	var out []string
+	for _, one := range l.expand(nil, s) {
+		out = append(out, one.Required...)
+	}
+	return out
+}

@@ -6,7 +6,6 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/santhosh-tekuri/jsonschema/v6"
 	"github.com/santhosh-tekuri/jsonschema/v6/kind"
 
 	"github.com/sidecall/sidecall/internal/tool"
@@ -33,12 +32,12 @@ func (x *explainer) unknownProperty(f finding) tool.Error {
 		v.Hint = didYouMean(f.rename) + " Rename " + name + " to " + quoted(f.rename) + x.again()
 		return v
 	}
-	v.Hint = "Remove " + name + x.patternAdvice(f) + x.again()
+	v.Hint = "Remove " + name + f.patternAdvice() + x.again()
 	return v
 }
 
 // patternAdvice mentions names that are allowed by their form.
-func (x *explainer) patternAdvice(f finding) string {
+func (f finding) patternAdvice() string {
 	if f.schema == nil || len(f.schema.PatternProperties) == 0 {
 		return ""
 	}
@@ -58,7 +57,7 @@ func (x *explainer) missingProperty(f finding) tool.Error {
 	v := tool.Error{
 		Code:       tool.CodeInvalidArgs,
 		Field:      f.at.field(x.args),
-		Constraint: "required: " + short.short(list),
+		Constraint: "required: " + short.text(list),
 		Received:   tool.ReceivedMissing,
 	}
 	name := quoted(tool.Shorten(f.name, 100))
@@ -83,11 +82,10 @@ func (x *explainer) missingProperty(f finding) tool.Error {
 
 // badName words a property whose name has not the form that names must have.
 func (x *explainer) badName(f finding) tool.Error {
-	short := shortener{looks: x.looks, ix: x.ix}
 	v := tool.Error{
 		Code:       tool.CodeInvalidArgs,
 		Field:      f.at.field(x.args),
-		Constraint: "propertyNames: " + short.short(x.expand(nil, f.schema)),
+		Constraint: "propertyNames: " + x.short.text(x.expand(nil, f.schema)),
 		Received:   shown(f.name, nil),
 	}
 	list := nodes{looks: x.looks}.expand(nil, f.schema, apparent{value: f.name, present: true})
@@ -106,34 +104,6 @@ func (x *explainer) badName(f finding) tool.Error {
 	return v
 }
 
-// branchesText shows the branches of a union that all fit.
-func (x *explainer) branchesText(s *jsonschema.Schema, fitting []int) string {
-	var out []any
-	for _, i := range fitting {
-		if s != nil && i < len(s.OneOf) {
-			out = append(out, x.outline(s.OneOf[i]))
-		}
-	}
-	text := compact(out)
-	if out == nil || len(text) > maxShortSchema {
-		return compact(fitting)
-	}
-	return text
-}
-
-// outline is a schema shortened to its types and required names: enough to
-// tell branches apart.
-func (x *explainer) outline(s *jsonschema.Schema) map[string]any {
-	list := x.expand(nil, s)
-	out := shortener{looks: x.looks, ix: x.ix}.merge(list, 0)
-	for _, one := range list {
-		if len(one.Required) > 0 {
-			out["required"] = anys(one.Required)
-		}
-	}
-	return out
-}
-
 // oneOfHint: of two sets of members that exclude each other, one has to go.
 func (x *explainer) oneOfHint(f finding, fitting []int) string {
 	got, _ := x.value(f.at)
@@ -141,9 +111,9 @@ func (x *explainer) oneOfHint(f finding, fitting []int) string {
 	if !ok || f.schema == nil || x.secrets.within(got) {
 		return x.hint(f, "Change "+x.subject(f)+" so that it fits exactly one of the listed schemas")
 	}
-	keep := x.requiredNames(f.schema.OneOf[fitting[0]])
+	keep := x.required(f.schema.OneOf[fitting[0]])
 	var drop []string
-	for _, name := range x.requiredNames(f.schema.OneOf[fitting[1]]) {
+	for _, name := range x.required(f.schema.OneOf[fitting[1]]) {
 		if !slices.Contains(keep, name) {
 			drop = append(drop, name)
 		}
@@ -164,28 +134,12 @@ func (x *explainer) oneOfHint(f finding, fitting []int) string {
 	return what + x.again()
 }
 
-func (x *explainer) requiredNames(s *jsonschema.Schema) []string {
-	var out []string
-	for _, one := range x.expand(nil, s) {
-		out = append(out, one.Required...)
-	}
-	return out
-}
-
 func quotedList(list []string) string {
 	out := make([]string, len(list))
 	for i, s := range list {
 		out[i] = quoted(s)
 	}
 	return strings.Join(out, " and ")
-}
-
-// notText is the schema that must not fit.
-func (x *explainer) notText(s *jsonschema.Schema) string {
-	if s == nil || s.Not == nil {
-		return "{}"
-	}
-	return compact(x.outline(s.Not))
 }
 
 // forbidden words a value that no schema allows at all.

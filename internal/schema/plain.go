@@ -46,7 +46,7 @@ func (x *explainer) plain(f finding) (constraint, hint string) {
 		repeated := fmt.Sprintf("Remove the repeated items of %s: item %d equals item %d", subject, k.Duplicates[1], k.Duplicates[0])
 		return "uniqueItems: true", x.hint(f, repeated)
 	case *kind.Contains:
-		return "contains: " + x.contained(f), x.hint(f, "Add an item to "+subject+" that fits the schema under contains")
+		return "contains: " + x.short.contained(f.schema), x.hint(f, "Add an item to "+subject+" that fits the schema under contains")
 	case *kind.MinContains:
 		return x.size(f, "minContains", k.Want, "Send %s with at least %d items that fit the schema under contains")
 	case *kind.MaxContains:
@@ -77,14 +77,6 @@ func (x *explainer) formatHint(f finding, name string) string {
 		what += " (" + shape + ")"
 	}
 	return x.hint(f, what)
-}
-
-// contained is the schema of an item that must be among the items.
-func (x *explainer) contained(f finding) string {
-	if f.schema == nil || f.schema.Contains == nil {
-		return "{}"
-	}
-	return shortener{looks: x.looks, ix: x.ix}.short(x.expand(nil, f.schema.Contains))
 }
 
 // sentence is the library's own sentence, for what no keyword names.

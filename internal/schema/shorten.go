@@ -32,8 +32,8 @@ type shortener struct {
 	secret bool
 }
 
-// short tries less and less depth until the text is small.
-func (x shortener) short(list []*jsonschema.Schema) string {
+// text tries less and less depth until the text is small.
+func (x shortener) text(list []*jsonschema.Schema) string {
 	for depth := 3; depth >= 0; depth-- {
 		if text := compact(x.merge(list, depth)); len(text) <= maxShortSchema {
 			return text
@@ -123,4 +123,48 @@ func (x shortener) describe(list []*jsonschema.Schema) string {
 		return ""
 	}
 	return " (" + said + ")"
+}
+
+// branches shows the branches of a union that all fit.
+func (x shortener) branches(s *jsonschema.Schema, fitting []int) string {
+	var out []any
+	for _, i := range fitting {
+		if s != nil && i < len(s.OneOf) {
+			out = append(out, x.outline(s.OneOf[i]))
+		}
+	}
+	text := compact(out)
+	if out == nil || len(text) > maxShortSchema {
+		return compact(fitting)
+	}
+	return text
+}
+
+// outline is a schema shortened to its types and required names: enough to
+// tell branches apart.
+func (x shortener) outline(s *jsonschema.Schema) map[string]any {
+	list := x.expand(nil, s)
+	out := x.merge(list, 0)
+	for _, one := range list {
+		if len(one.Required) > 0 {
+			out["required"] = anys(one.Required)
+		}
+	}
+	return out
+}
+
+// negated is the schema that must not fit.
+func (x shortener) negated(s *jsonschema.Schema) string {
+	if s == nil || s.Not == nil {
+		return "{}"
+	}
+	return compact(x.outline(s.Not))
+}
+
+// contained is the schema of an item that must be among the items.
+func (x shortener) contained(s *jsonschema.Schema) string {
+	if s == nil || s.Contains == nil {
+		return "{}"
+	}
+	return x.text(x.expand(nil, s.Contains))
 }

@@ -66,7 +66,7 @@ func (s *Schema) mended(ctx context.Context, args map[string]any) map[string]any
 		if verdict, args, _ = s.dropNulls(args, verdict, l); verdict == nil {
 			return args
 		}
-		x, findings := s.examine(args, args, verdict, l)
+		x, findings := s.examine(args, verdict, l)
 		edits := x.edits(findings)
 		if len(edits) == 0 {
 			return nil
@@ -106,7 +106,7 @@ func (e edit) in(args map[string]any) {
 
 // edits corrects each finding, values before names, which the places of values
 // are made of; nil when one of them leaves a choice.
-func (x *explainer) edits(findings []finding) []edit {
+func (x *examined) edits(findings []finding) []edit {
 	var values, names []edit
 	for _, f := range findings {
 		switch {

@@ -8,7 +8,7 @@ import (
 // rename is the correction of a property that may not be there: a slip of the
 // keys in a name that may, or a shorter form of one that must and is missing. A
 // null under a name that nobody knows says nothing, and is left out.
-func (x *explainer) rename(f finding, findings []finding) (edit, bool) {
+func (x *examined) rename(f finding, findings []finding) (edit, bool) {
 	v, _ := x.value(f.at)
 	obj, _ := x.value(f.at.parent())
 	var free []string
@@ -32,17 +32,8 @@ func (x *explainer) rename(f finding, findings []finding) (edit, bool) {
 // strangerFor is the place of the one property that no schema knows, though it is
 // allowed, and that is the missing one but for slips of the keys; nil when there
 // is none, or more than one.
-func (x *explainer) strangerFor(f finding) location {
-	v, _ := x.value(f.at.parent())
-	obj, ok := v.(map[string]any)
-	if !ok {
-		return nil
-	}
-	known := x.known(f.at.parent())
-	strangers := slices.DeleteFunc(sortedNames(obj), func(name string) bool {
-		_, is := slices.BinarySearch(known, name)
-		return is
-	})
+func (x *examined) strangerFor(f finding) location {
+	_, strangers := x.strangers(f.at.parent(), MaxSuggested)
 	name, ok := x.slipOf(f.name, strangers)
 	if !ok {
 		return nil

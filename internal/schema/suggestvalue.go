@@ -11,7 +11,7 @@ import (
 )
 
 // meantValue is the one value that the value of f can have been meant to be.
-func (x *explainer) meantValue(f finding) (any, bool) {
+func (x *examined) meantValue(f finding) (any, bool) {
 	got, present := x.value(f.at)
 	if !present {
 		return nil, false
@@ -36,7 +36,7 @@ func (x *explainer) meantValue(f finding) (any, bool) {
 
 // jsonWithin is the object or array that was sent as text where one is expected.
 // Whether it fits is seen when it is in its place.
-func (x *explainer) jsonWithin(f finding, got any) (any, bool) {
+func (x *examined) jsonWithin(f finding, got any) (any, bool) {
 	k, ok := f.kind.(*kind.Type)
 	text, isText := got.(string)
 	if !ok || !isText {
@@ -48,7 +48,7 @@ func (x *explainer) jsonWithin(f finding, got any) (any, bool) {
 
 // readings lists what the value may have been meant to be, likeliest first; where
 // two of one tier fit, nobody knows which.
-func (x *explainer) readings(f finding, got any) [][]any {
+func (x *examined) readings(f finding, got any) [][]any {
 	switch k := f.kind.(type) {
 	case *kind.Type:
 		return typeReadings(got, x.wantedBy(f, k))

@@ -6,7 +6,6 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/santhosh-tekuri/jsonschema/v6"
 	"github.com/santhosh-tekuri/jsonschema/v6/kind"
 )
 
@@ -15,17 +14,6 @@ func oneOrAll(list []string) any {
 		return list[0]
 	}
 	return anys(list)
-}
-
-// wantedBy lists the types of a type finding, in the author's order.
-func (x *explainer) wantedBy(f finding, k *kind.Type) []string {
-	if f.types != nil {
-		return f.types
-	}
-	if arr, ok := x.keyword(f.schema, "type", nil).([]any); ok && len(arr) == len(k.Want) {
-		return stringsOf(arr)
-	}
-	return k.Want
 }
 
 func (x *explainer) typeHint(f finding, k *kind.Type) string {
@@ -49,21 +37,11 @@ func (x *explainer) typeHint(f finding, k *kind.Type) string {
 		what = fmt.Sprintf("Send one value for %s, %s, not an array", x.subject(f), joinOr(want))
 	case nil:
 		what += ", or leave it out if you may"
-		if f.requiredBy(x) {
+		if x.requires(f) {
 			what = fmt.Sprintf("Send %s as %s, not null", x.subject(f), joinOr(want))
 		}
 	}
 	return x.hint(f, what)
-}
-
-// requiredBy reports whether the property of f may not be left out.
-func (f finding) requiredBy(x *explainer) bool {
-	if len(f.at) == 0 {
-		return true
-	}
-	return slices.ContainsFunc(x.schemasAt(f.at.parent()), func(s *jsonschema.Schema) bool {
-		return slices.Contains(s.Required, f.at.last())
-	})
 }
 
 // enumText lists the allowed values; of a long list those nearest to the one

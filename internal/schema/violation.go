@@ -28,10 +28,10 @@ func (x *explainer) violation(f finding) tool.Error {
 		v.Constraint = "const: " + compact(k.Want)
 		v.Hint = x.hint(f, "Set "+x.subject(f)+" to its only allowed value")
 	case *kind.OneOf:
-		v.Constraint = "oneOf: " + x.branchesText(f.schema, k.Subschemas)
+		v.Constraint = "oneOf: " + x.short.branches(f.schema, k.Subschemas)
 		v.Hint = x.oneOfHint(f, k.Subschemas)
 	case *kind.Not:
-		v.Constraint = "not: " + x.notText(f.schema)
+		v.Constraint = "not: " + x.short.negated(f.schema)
 		v.Hint = x.hint(f, "Change "+x.subject(f)+" so that it does not fit the schema under not")
 	case *kind.FalseSchema:
 		v.Constraint, v.Hint = x.forbidden(f)
