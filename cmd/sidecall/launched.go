@@ -66,7 +66,7 @@ func (l *launch) enter(cfg *config.Config, options app.Options) (*config.Config,
 			return cfg, guest, err
 		}
 		now, wrong := l.from.Load()
-		if wrong != nil || now.Fingerprint() == cfg.Fingerprint() {
+		if wrong != nil || now.Fingerprint == cfg.Fingerprint {
 			return cfg, nil, err
 		}
 		cfg = now
@@ -89,7 +89,7 @@ func (l *launch) visit(cfg *config.Config, options app.Options) (guest *share.Gu
 
 // identity is the same of launches that may share a sidecar. One of another version is none
 // that the program would have started.
-func identity(cfg *config.Config, version string) string { return version + " " + cfg.Fingerprint() }
+func identity(cfg *config.Config, version string) string { return version + " " + cfg.Fingerprint }
 
 // stay is the life of a guest: its program is told where the host serves.
 func (l *launch) stay(ctx context.Context, guest *share.Guest) error {

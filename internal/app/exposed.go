@@ -23,9 +23,9 @@ import (
 // What does not exist yet is judged by its directory, and made with mode 0600.
 func exposed(cfg *config.Config) []config.Problem {
 	e := &exposure{config: cfg, told: make(map[string]bool)}
-	e.file(cfg.File(), holdsSecrets(cfg), config.Problem{File: cfg.File()})
+	e.file(cfg.File, holdsSecrets(cfg), config.Problem{File: cfg.File})
 	for _, ref := range cfg.FileReferences() {
-		e.file(ref.Path, true, config.Problem{File: cfg.File(), Line: ref.Line, Column: ref.Column})
+		e.file(ref.Path, true, config.Problem{File: cfg.File, Line: ref.Line, Column: ref.Column})
 	}
 	e.stores()
 	for i, address := range config.RevealList(cfg.Listen) {
@@ -112,7 +112,7 @@ func (e *exposure) command(argv []string, dir config.Path, env config.Env, path 
 	if len(argv) == 0 {
 		return
 	}
-	program, err := process.Spec{Argv: argv, Dir: cmp.Or(dir.Reveal(), e.config.Dir()), Env: env.List(os.LookupEnv)}.Program()
+	program, err := process.Spec{Argv: argv, Dir: cmp.Or(dir.Reveal(), e.config.Dir), Env: env.List(os.LookupEnv)}.Program()
 	if err == nil {
 		e.file(program, false, e.config.Where(path...))
 	}

@@ -81,7 +81,7 @@ func newHost(name string, cfg *config.Config, around surroundings) (*host, error
 		return h, nil
 	}
 	h.built, err = of.build(blueprint{
-		name: name, config: declared, dir: cfg.Dir(), tools: cfg.Tools, maxOutput: int(cfg.Limits.KeepOutputBytes), maxRequest: int64(cfg.Limits.MaxRequestBytes), late: around.late,
+		name: name, config: declared, dir: cfg.Dir, tools: cfg.Tools, maxOutput: int(cfg.Limits.KeepOutputBytes), maxRequest: int64(cfg.Limits.MaxRequestBytes), late: around.late,
 		logger: h.logger, version: around.version,
 	})
 	if err != nil {

@@ -44,7 +44,7 @@ func inspectBackend(name string, cfg *config.Config, found *problems) {
 		inspectSecrets(b.Exec.Env.Set, found, at("exec", "env"))
 		for _, tool := range slices.Sorted(maps.Keys(cfg.Tools)) {
 			if t := cfg.Tools[tool]; t.Backend == name && t.Exec != nil {
-				inspectProgram(t.Exec.Argv, cmp.Or(b.Exec.Dir.Reveal(), cfg.Dir()), b.Exec.Env, found, []string{"tools", tool, "exec", "argv"})
+				inspectProgram(t.Exec.Argv, cmp.Or(b.Exec.Dir.Reveal(), cfg.Dir), b.Exec.Env, found, []string{"tools", tool, "exec", "argv"})
 			}
 		}
 	}
@@ -54,7 +54,7 @@ func inspectMCP(b config.Backend, cfg *config.Config, found *problems, at func(.
 	m := b.MCP
 	if len(m.Command) > 0 {
 		inspectDirectory(m.Dir, found, at("mcp", "dir"))
-		inspectProgram(m.Command, cmp.Or(m.Dir.Reveal(), cfg.Dir()), m.Env, found, at("mcp", "command"))
+		inspectProgram(m.Command, cmp.Or(m.Dir.Reveal(), cfg.Dir), m.Env, found, at("mcp", "command"))
 	} else {
 		inspectURL(m.URL, m.AllowPrivate, found, at("mcp", "url"))
 	}

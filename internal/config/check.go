@@ -15,7 +15,7 @@ import (
 func (c *Config) check(found *collector, discovered []string) {
 	if c.Store == (Store{}) {
 		c.Store.Embedded = new(Embedded)
-		(&decoder{dir: c.source.dir}).setDefaults(reflect.ValueOf(c.Store.Embedded).Elem())
+		(&decoder{dir: c.Dir}).setDefaults(reflect.ValueOf(c.Store.Embedded).Elem())
 	}
 	k := newChecker(c, found, discovered)
 	k.listen()
@@ -27,7 +27,7 @@ func (c *Config) check(found *collector, discovered []string) {
 	for _, name := range slices.Sorted(maps.Keys(c.Backends)) {
 		k.backend(name, c.Backends[name], k.in("backends", name))
 	}
-	for _, name := range k.toolNames {
+	for _, name := range k.names.declared {
 		k.tool(name, c.Tools[name], k.in("tools", name))
 	}
 	k.profiles()
@@ -84,7 +84,7 @@ func (k *checker) discoveredTools(b Backend, w within) {
 
 func (k *checker) profiles() {
 	if _, ok := k.Profile(k.DefaultProfile); !ok {
-		k.in("default_profile").bad("there is no profile " + quote(k.DefaultProfile) + Suggestion(k.DefaultProfile, k.knownProfiles()))
+		k.in("default_profile").bad("there is no profile " + quote(k.DefaultProfile) + Suggestion(k.DefaultProfile, k.Profiles.known()))
 	}
 	narrow := false
 	for _, p := range k.Profiles {
@@ -98,29 +98,9 @@ func (k *checker) profiles() {
 			k.in("profiles", name, "mode").find(RuleObserve, "calls of this profile are only looked at: one that is sent again runs again, and none is refused, cut, or held for a person; sidecall report says what would have been")
 		}
 		for i, glob := range k.Profiles[name].Tools {
-			k.glob(glob, k.in("profiles", name, "tools", index(i)))
+			k.names.glob(glob, k.in("profiles", name, "tools", index(i)))
 		}
 	}
-}
-
-// glob warns of one that no tool of the file has.
-func (k *checker) glob(glob string, w within) {
-	switch {
-	case k.matches(glob):
-	case k.discovers:
-		w.find(RuleUndiscovered, "no tool of this file matches "+quote(glob)+"; it has to be a discovered one")
-	default:
-		w.find(RuleUnknownName, "no tool matches "+quote(glob))
-	}
-}
-
-// matches reports whether a glob of a profile names some tool of the file; *
-// always does.
-func (k *checker) matches(glob string) bool {
-	if glob == "*" || matchGlob(glob, builtinTool) {
-		return true
-	}
-	return slices.ContainsFunc(slices.Concat(k.toolNames, k.discovered), func(name string) bool { return matchGlob(glob, name) })
 }
 
 // files keeps the files apart that the sidecar writes: one would be the end of the

@@ -15,23 +15,17 @@ const (
 type checker struct {
 	*Config
 	within
-	// discovers: some backend finds its tools at run time, so names that the
-	// file does not declare may exist.
-	discovers  bool
-	discovered []string        // the names of those tools, once they are known
-	used       map[string]bool // backends that some tool is on
-	toolNames  []string
-	// guesses is how many more times the nearest tool name is looked for: each
-	// time costs a look at every tool, and only so many messages are shown.
-	guesses int
+
+	used  map[string]bool // backends that some tool is on
+	names names
 }
 
 func newChecker(c *Config, found *collector, discovered []string) *checker {
-	k := &checker{Config: c, within: within{found: found, top: spot{node: c.source.root}}, used: map[string]bool{}, guesses: MaxProblems, discovered: discovered}
+	k := &checker{Config: c, within: within{found: found, top: spot{node: c.root}}, used: map[string]bool{}}
+	k.names = names{declared: slices.Sorted(maps.Keys(c.Tools)), discovered: discovered, guesses: MaxProblems}
 	for _, b := range c.Backends {
-		k.discovers = k.discovers || discovered == nil && b.Discovers()
+		k.names.discovers = k.names.discovers || discovered == nil && b.Discovers()
 	}
-	k.toolNames = slices.Sorted(maps.Keys(c.Tools))
 	for _, t := range c.Tools {
 		k.used[t.Backend] = true
 	}

@@ -17,7 +17,7 @@ func (k *checker) tool(name string, t Tool, w within) {
 		w.bad("this name is that of a built-in tool: choose another")
 	}
 	k.rules(name, t.CallRules, w)
-	k.sensitiveArgs(t, w)
+	t.sensitiveArgs(w)
 	effect := t.EffectOrDefault()
 	if t.Verify != nil && effect != tool.NonIdempotent {
 		w.in("verify").find(RuleVerify, "only a non_idempotent call can be of unknown outcome: this is never asked")
@@ -37,13 +37,13 @@ func (k *checker) tool(name string, t Tool, w within) {
 	case !ok:
 		w.in("backend").bad("there is no backend " + quote(t.Backend) + Suggestion(t.Backend, slices.Collect(maps.Keys(k.Backends))))
 	case b.HasOneKind():
-		k.kind(t, b.Kind(), w)
-		k.keyed(t, b.Kind(), w)
+		t.isOfKind(b.Kind(), w)
+		t.keyed(b.Kind(), w)
 	}
 }
 
-// kind checks that the tool's block is that of its backend.
-func (k *checker) kind(t Tool, kind string, w within) {
+// isOfKind checks that the tool's block is that of its backend.
+func (t Tool) isOfKind(kind string, w within) {
 	if kind == "worker" {
 		w.in("backend").bad("the workers of " + quote(t.Backend) + " declare their tools themselves: write what is to be otherwise under backends." + t.Backend + ".tools")
 		return
@@ -65,7 +65,7 @@ func (k *checker) kind(t Tool, kind string, w within) {
 }
 
 // keyed checks that the idempotency key has a way to the upstream.
-func (k *checker) keyed(t Tool, kind string, w within) {
+func (t Tool) keyed(kind string, w within) {
 	isKeyed := t.Effect != nil && *t.Effect == tool.Keyed
 	switch {
 	case isKeyed && kind == "mcp":
@@ -98,11 +98,11 @@ func (k *checker) rules(name string, r CallRules, w within) {
 		k.compensation(name, r.CompensateWith, w.in("compensate_with", "tool"))
 	}
 	for i, rule := range r.Recovery.Rules {
-		k.suggested(rule, w.in("recovery", "rules", index(i)))
+		k.names.suggested(rule, w.in("recovery", "rules", index(i)))
 	}
 	for i, rule := range r.Errors {
 		for j, other := range rule.AllowedAlternatives {
-			k.known(other, w.in("errors", index(i), "allowed_alternatives", index(j)))
+			k.names.known(other, w.in("errors", index(i), "allowed_alternatives", index(j)))
 		}
 	}
 }
@@ -143,10 +143,10 @@ func (k *checker) verifier(name, verifier string, rule Rule, w within) {
 		w.bad("a tool cannot verify itself: expected the name of a read_only tool")
 	case declared && t.EffectOrDefault() != tool.ReadOnly:
 		w.find(rule, "the tool "+quote(verifier)+" is "+t.EffectOrDefault().String()+": expected a read_only tool")
-	case !declared && rule.Severity() == Wrong && !k.discovers && !slices.Contains(k.discovered, verifier):
-		w.find(rule, "there is no tool "+quote(verifier)+didYouMean(verifier, k.toolNames))
+	case !declared && rule.Severity() == Wrong && !k.names.discovers && !slices.Contains(k.names.discovered, verifier):
+		w.find(rule, "there is no tool "+quote(verifier)+didYouMean(verifier, k.names.declared))
 	case !declared:
-		k.known(verifier, w)
+		k.names.known(verifier, w)
 	}
 }
 
@@ -172,29 +172,13 @@ func (k *checker) compensation(name string, c *Compensation, w within) {
 	case k.Tools[name].Backend != "" && k.Tools[name].EffectOrDefault() == tool.ReadOnly:
 		w.find(RuleUnused, "the tool is read_only: there is nothing to undo")
 	default:
-		k.known(c.Tool, w)
+		k.names.known(c.Tool, w)
 	}
-}
-
-// known warns of a name that no tool of the file has.
-func (k *checker) known(name string, w within) {
-	if _, ok := k.Tools[name]; ok || name == builtinTool || slices.Contains(k.discovered, name) {
-		return
-	}
-	if k.discovers {
-		w.find(RuleUndiscovered, "no tool of this file is called "+quote(name)+"; it has to be a discovered one")
-		return
-	}
-	guess := ""
-	if k.guesses--; k.guesses >= 0 {
-		guess = didYouMean(name, slices.Concat(k.toolNames, k.discovered))
-	}
-	w.find(RuleUnknownName, "there is no tool "+quote(name)+guess)
 }
 
 // sensitiveArgs warns of names that the input schema does not mention: a slip
 // there would show what should be hidden.
-func (k *checker) sensitiveArgs(t Tool, w within) {
+func (t Tool) sensitiveArgs(w within) {
 	for i, arg := range t.SensitiveArgs {
 		if t.InputSchema != nil && !strings.Contains(string(t.InputSchema), string(appendString(nil, arg))+":") {
 			w.in("sensitive_args", index(i)).find(RuleUnknownName, "the input schema has no property "+quote(arg))

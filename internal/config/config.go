@@ -43,6 +43,8 @@ import (
 // Config is a whole, checked config file with every default filled in. It is
 // immutable. It keeps the parsed text for Where, until Release.
 type Config struct {
+	*Source
+
 	Listen         []Listener         `yaml:"listen" doc:"Addresses that serve agents over gRPC: unix:///path (mode 0600) or tcp://host:port on loopback; or a mapping, {address: ..., profiles: [...]}, of one that offers only some profiles." default:"tcp://127.0.0.1:8470" items:"1"`
 	Admin          Text               `yaml:"admin" doc:"Loopback host:port of /metrics, /healthz and /readyz, or off." default:"127.0.0.1:8471" format:"admin"`
 	AdminHosts     []string           `yaml:"admin_hosts" doc:"Names, without port, by which the admin address may be asked for beside loopback names and addresses and its own: others are answered 421, since a web page may have its name resolve to this machine." format:"host"`
@@ -70,8 +72,6 @@ type Config struct {
 
 	warnings Problems
 	local    []Problem // those of them that are about one block alone
-	given    []given
-	source   *source
 }
 
 // Identity says which ids a call must have.
@@ -139,7 +139,7 @@ func (c *Config) Warnings() []Problem { return c.warnings }
 // WarningsAmong is Warnings, without bound, once it is known which tools there
 // are: tools holds the names of all, those of the file too. It may tell errors.
 func (c *Config) WarningsAmong(tools []string) []Problem {
-	found := &collector{file: c.source.file, most: maxCollected, given: c.given, warnings: slices.Clone(c.local)}
+	found := &collector{file: c.File, most: maxCollected, given: c.given, warnings: slices.Clone(c.local)}
 	c.check(found, append([]string{}, tools...))
 	return append(found.problems(), found.warned()...)
 }
@@ -147,5 +147,5 @@ func (c *Config) WarningsAmong(tools []string) []Problem {
 // String summarizes the config in one line.
 func (c *Config) String() string {
 	return fmt.Sprintf("%s: %d backends, %d tools, %d profiles",
-		c.source.file, len(c.Backends), len(c.Tools), len(c.Profiles))
+		c.File, len(c.Backends), len(c.Tools), len(c.Profiles))
 }

@@ -8,10 +8,10 @@ import (
 // Document is a YAML file of another kind than the config, read as strictly: T
 // says in the tags that the package comment lists what may stand in it.
 type Document[T any] struct {
+	Source
+
 	// Value is what stands in it, with every default filled in.
 	Value *T
-
-	source source
 }
 
 // ReadDocument reads the file at path. The error is of type Problems.
@@ -31,7 +31,7 @@ func ParseDocument[T any](name string, data []byte) (*Document[T], error) {
 	if tree == nil {
 		return nil, found.problems()
 	}
-	read := &Document[T]{Value: new(T), source: source{file: name, root: tree}}
+	read := &Document[T]{Value: new(T), Source: Source{File: name, root: tree}}
 	v := reflect.ValueOf(read.Value).Elem()
 	d := &decoder{found: found}
 	d.setDefaults(v)
@@ -40,11 +40,6 @@ func ParseDocument[T any](name string, data []byte) (*Document[T], error) {
 		return nil, problems
 	}
 	return read, nil
-}
-
-// Where is that of a Config.
-func (d *Document[T]) Where(path ...string) Problem {
-	return d.source.where(path)
 }
 
 // Value is any YAML value, as JSON; nil when it is not there. References in it are

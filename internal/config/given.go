@@ -21,18 +21,18 @@ type given struct {
 	value Secret
 }
 
-// Refers reports that the config has references.
-func (c *Config) Refers() bool { return len(c.given) > 0 }
+// Refers reports that there are references.
+func (s *Source) Refers() bool { return len(s.given) > 0 }
 
 // Mask returns a text with references in the place of what they stand for, as far as
 // that is not too short to be known again.
-func (c *Config) Mask(text string) string {
-	return masked(c.given, text, func(given) bool { return false })
+func (s *Source) Mask(text string) string {
+	return masked(s.given, text, func(given) bool { return false })
 }
 
 // MaskAt is Mask of what is said of a part of the file: there short values count too.
 // The path is that of a Problem; of the whole file it is empty.
-func (c *Config) MaskAt(path, text string) string { return maskedAt(c.given, path, text) }
+func (s *Source) MaskAt(path, text string) string { return maskedAt(s.given, path, text) }
 
 func maskedAt(all []given, path, text string) string {
 	return masked(all, text, func(g given) bool { return path == "" || Below(g.at.Path, path) })

@@ -4,7 +4,7 @@ import "testing"
 
 func TestAMessageShowsReferencesAndNotWhatTheyStandFor(t *testing.T) {
 	key := "-----BEGIN KEY-----\nMIGHAgEAMBMGByqGSM49\n\t\"quoted\" line of it\n-----END KEY-----\n"
-	c := &Config{given: []given{
+	c := &Source{given: []given{
 		{Problem{Path: "tls.key"}, "${file:key}", NewSecret(key)}, {Problem{Path: "run_as"}, "${env:WHO}", NewSecret("bob")},
 		{Problem{Path: "store.path"}, "${env:AT}", NewSecret("/var/lib//side/x.db")},
 	}}

@@ -37,5 +37,5 @@ func (c *Config) JournalPath() string {
 	if instance := c.Instance.Reveal(); instance != "" {
 		name = "sidecall." + url.PathEscape(instance) + ".journal"
 	}
-	return filepath.Join(c.Dir(), name)
+	return filepath.Join(c.Dir, name)
 }

@@ -89,7 +89,7 @@ backends:
 			c.Backends["shop"].HTTP.TLS.CA.Reveal():         "ca.pem",
 			c.FileReferences()[0].Path:                      "key",
 			strings.TrimPrefix(socket, "unix://"):           "data/calls.operator.sock",
-			filepath.Join(c.Dir(), "where commands run in"): "where commands run in",
+			filepath.Join(c.Dir, "where commands run in"): "where commands run in",
 		} {
 			if is != filepath.Join(dir, want) {
 				t.Errorf("%s: %s, want %s below %s", path, is, want, dir)

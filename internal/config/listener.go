@@ -49,7 +49,7 @@ func (c *Config) ListeningAt(addresses ...string) (*Config, error) {
 		}
 		other.Listen = append(other.Listen, Listener{Address: NewText(address), Profiles: c.Listen[0].Profiles})
 	}
-	if _, there := c.source.find([]string{"admin"}); !there {
+	if _, there := c.find([]string{"admin"}); !there {
 		other.Admin = NewText("off")
 	}
 	return &other, nil

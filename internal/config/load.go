@@ -74,10 +74,6 @@ func from(dir, path string) string {
 	return filepath.Join(dir, path)
 }
 
-// Dir is the directory that relative paths are seen from, absolute, and in which commands
-// run for which the file names none.
-func (c *Config) Dir() string { return c.source.dir }
-
 func examine(found *collector, data []byte, env Environment) (*Config, Problems) {
 	if len(data) == 0 { // it is about to be written, or its disk was full
 		found.find(RuleSyntax, Problem{Line: 1, Column: 1}, "the file is empty: if nothing is to be set, write {}")
@@ -86,8 +82,8 @@ func examine(found *collector, data []byte, env Environment) (*Config, Problems)
 	if tree == nil {
 		return nil, found.problems()
 	}
-	c := &Config{source: &source{file: found.file, root: tree, dir: directory(found.file)}}
-	d := &decoder{env: env, dir: c.source.dir, found: found}
+	c := &Config{Source: &Source{File: found.file, root: tree, Dir: directory(found.file)}}
+	d := &decoder{env: env, dir: c.Dir, found: found}
 	d.document(tree, c)
 	c.given, c.local = found.given, slices.Clone(found.warnings)
 	c.check(found, nil)

@@ -18,7 +18,7 @@ func (c *Config) PinsFile() string {
 	case c.Pins.Path.Reveal() != "":
 		return c.Pins.Path.Reveal()
 	case pins, discovers && c.Store.Kind() != "memory":
-		return filepath.Join(c.Dir(), "sidecall.pins")
+		return filepath.Join(c.Dir, "sidecall.pins")
 	default:
 		return ""
 	}

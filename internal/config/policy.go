@@ -91,8 +91,8 @@ func (c *Config) policy(r CallRules, trust Trust) tool.Policy {
 		Coerce:            r.Coerce,
 		ForwardUndeclared: r.ForwardUndeclared,
 		VerifyWith:        r.verifyWith(),
-		EffectKey:         c.effectKey(r.EffectKey),
-		ApprovalTTL:       c.approvalTTL(r),
+		EffectKey:         r.EffectKey.inForce(c.Retention),
+		ApprovalTTL:       r.approvalTTL(c.Retention),
 		ConfirmAfter:      r.ConfirmAfter,
 		Polling:           r.Polling,
 		RefuseTainted:     r.Sensitive,
@@ -105,11 +105,11 @@ func (c *Config) policy(r CallRules, trust Trust) tool.Policy {
 const defaultApprovalTTL = time.Hour
 
 // approvalTTL is how long a person's word is waited for; 0 where nobody is asked.
-func (c *Config) approvalTTL(r CallRules) time.Duration {
+func (r CallRules) approvalTTL(retention time.Duration) time.Duration {
 	if !r.asks() {
 		return 0
 	}
-	return cmp.Or(r.ApprovalTTL, min(defaultApprovalTTL, c.Retention))
+	return cmp.Or(r.ApprovalTTL, min(defaultApprovalTTL, retention))
 }
 
 // rejectsBeforeWork are the statuses that prove that nothing was done: 429, unless
@@ -121,13 +121,13 @@ func rejectsBeforeWork(said []int) []int {
 	return slices.Clone(said)
 }
 
-// effectKey says which calls have the same effect; none without a key.
-func (c *Config) effectKey(k *EffectKey) tool.EffectKey {
+// inForce says which calls have the same effect; none without a key.
+func (k *EffectKey) inForce(retention time.Duration) tool.EffectKey {
 	if k == nil {
 		return tool.EffectKey{}
 	}
 	return tool.EffectKey{
-		Args: slices.Clone(k.Args), WholeTenant: k.Scope == scopeTenant, Window: cmp.Or(k.Window, c.Retention),
+		Args: slices.Clone(k.Args), WholeTenant: k.Scope == scopeTenant, Window: cmp.Or(k.Window, retention),
 	}
 }
 
@@ -303,15 +303,15 @@ func (c *Config) Profile(name string) (Profile, bool) {
 
 // ProfileNames lists the profiles that are offered, sorted.
 func (c *Config) ProfileNames() []string {
-	return slices.DeleteFunc(c.knownProfiles(), func(name string) bool {
+	return slices.DeleteFunc(c.Profiles.known(), func(name string) bool {
 		_, offered := c.Profile(name)
 		return !offered
 	})
 }
 
-// knownProfiles lists the profiles, declared and built in, sorted.
-func (c *Config) knownProfiles() []string {
+// known lists the profiles, declared and built in, sorted.
+func (p Profiles) known() []string {
 	all := maps.Clone(builtinProfiles)
-	maps.Copy(all, c.Profiles)
+	maps.Copy(all, p)
 	return slices.Sorted(maps.Keys(all))
 }

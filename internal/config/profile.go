@@ -43,7 +43,7 @@ type Observe struct {
 func (c *Config) ObservedFile() string {
 	for _, p := range c.Profiles {
 		if p.Observes() {
-			return cmp.Or(c.Observe.File.Reveal(), filepath.Join(c.Dir(), "observed.jsonl"))
+			return cmp.Or(c.Observe.File.Reveal(), filepath.Join(c.Dir, "observed.jsonl"))
 		}
 	}
 	return ""

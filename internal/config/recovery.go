@@ -2,7 +2,6 @@ package config
 
 import (
 	"cmp"
-	"regexp"
 	"slices"
 )
 
@@ -81,20 +80,8 @@ func (k *checker) generalRules(w within) {
 	for i, rule := range k.Defaults.Recovery.Rules {
 		at := w.in(index(i))
 		for j, glob := range rule.Tools {
-			k.glob(glob, at.in("tools", index(j)))
+			k.names.glob(glob, at.in("tools", index(j)))
 		}
-		k.suggested(rule.RecoveryRule, at)
-	}
-}
-
-// inBraces is a name of a tool in a suggestion.
-var inBraces = regexp.MustCompile(`\{([^{}\s]+)\}`)
-
-// suggested warns of tools that a rule names and that nobody has.
-func (k *checker) suggested(rule RecoveryRule, w within) {
-	for i, text := range rule.Suggest {
-		for _, named := range inBraces.FindAllStringSubmatch(text, -1) {
-			k.known(named[1], w.in("suggest", index(i)))
-		}
+		k.names.suggested(rule.RecoveryRule, at)
 	}
 }

@@ -23,7 +23,7 @@ backends:
 	if diff := cmp.Diff(want, c.FileReferences()); diff != "" {
 		t.Error(diff)
 	}
-	if c.File() != "c.yaml" {
-		t.Errorf("the file is %s", c.File())
+	if c.File != "c.yaml" {
+		t.Errorf("the file is %s", c.File)
 	}
 }

@@ -35,7 +35,7 @@ func (k *checker) longestDeadline() (longest time.Duration, at within) {
 			longest, at = deadline, k.in(path...).in("deadline")
 		}
 	}
-	for _, name := range k.toolNames {
+	for _, name := range k.names.declared {
 		consider(k.Tools[name].Deadline, "tools", name)
 	}
 	for _, backend := range slices.Sorted(maps.Keys(k.Backends)) {

@@ -59,7 +59,7 @@ func (w *Watch) Load() (*Config, error) {
 	files := &recorder{Environment: w.env, read: make(map[string]digest), vars: make(map[string]string)}
 	c, problems := examine(&collector{file: w.path, most: MaxProblems}, data, files)
 	if c != nil {
-		for _, path := range c.certificates() {
+		for _, path := range certificates(c.Backends) {
 			files.read[path] = contentOf(w.env.ReadFile(path))
 		}
 	}
@@ -67,7 +67,7 @@ func (w *Watch) Load() (*Config, error) {
 	if problems != nil {
 		return nil, problems
 	}
-	c.source.fingerprint = w.fingerprint(files.vars, c.around())
+	c.Fingerprint = w.fingerprint(files.vars, append([]string{c.Dir}, passed(c.Backends)...))
 	return c, nil
 }
 
@@ -83,11 +83,6 @@ func (w *Watch) Changed() bool {
 	return w.seen != w.had && w.seen == last
 }
 
-// Fingerprint is the same of two configs that a Watch has read with the same text, the same
-// behind each of their references, from one directory, and with the same in the variables
-// that commands are passed: by these they have somebody's rights. Any other has none.
-func (c *Config) Fingerprint() string { return c.source.fingerprint }
-
 func (w *Watch) fingerprint(vars map[string]string, around []string) string {
 	hash := sha256.New()
 	hash.Write(w.had[:])
@@ -98,11 +93,10 @@ func (w *Watch) fingerprint(vars map[string]string, around []string) string {
 	return hex.EncodeToString(hash.Sum(nil))
 }
 
-// around is where relative paths are seen from, and what commands are passed.
-func (c *Config) around() []string {
-	all := []string{c.Dir()}
-	for _, name := range slices.Sorted(maps.Keys(c.Backends)) {
-		b := c.Backends[name]
+// passed are the variables that commands are passed.
+func passed(backends map[string]Backend) (all []string) {
+	for _, name := range slices.Sorted(maps.Keys(backends)) {
+		b := backends[name]
 		var env Env
 		switch {
 		case b.Exec != nil:
@@ -159,9 +153,8 @@ func Digest(paths ...string) string {
 
 // certificates are the PEM files of the backends. Those of the store are read once, as
 // the store is opened once.
-func (c *Config) certificates() []string {
-	var files []string
-	for _, b := range c.Backends {
+func certificates(backends map[string]Backend) (files []string) {
+	for _, b := range backends {
 		if b.HTTP != nil && b.HTTP.TLS != nil {
 			files = append(files, b.HTTP.TLS.Files()...)
 		}

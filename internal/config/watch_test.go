@@ -214,7 +214,7 @@ func TestTheFingerprintOfAConfig(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		return c.Fingerprint()
+		return c.Fingerprint
 	}
 	config := "instance: \"${env:SIDECALL_TEST_FINGERPRINT}${file:" + secret + "}\"\n"
 	one := of(config, "f", "v")

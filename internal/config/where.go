@@ -6,42 +6,47 @@ import (
 	"go.yaml.in/yaml/v4"
 )
 
-// source is the parsed text, for positions.
-type source struct {
-	file string
-	root *yaml.Node
-	dir  string
-	// fingerprint is empty of a config that no Watch has read.
-	fingerprint string
+// Source is the parsed text of a file: where what stands, and what its references stand for.
+type Source struct {
+	// File is the name that it was parsed under: its path, after Load.
+	File string
+	// Dir is the directory that relative paths are seen from, absolute, and in which commands
+	// run for which the file names none.
+	Dir string
+	// Fingerprint is the same of two configs that a Watch has read with the same text, the same
+	// behind each of their references, from one directory, and with the same in the variables
+	// that commands are passed: by these they have somebody's rights. Any other has none.
+	Fingerprint string
+
+	root  *yaml.Node
+	given []given
 }
 
 // Where returns the place of the value that the path leads to, a list item by
 // its decimal index, with an empty Message for the caller to fill in: for what
 // later stages find wrong with a schema or an expression. A path that leaves
 // the file, for instance into a default, gives the deepest place that exists.
-func (c *Config) Where(path ...string) Problem { return c.source.where(path) }
+func (s *Source) Where(path ...string) Problem {
+	here, _ := s.find(path)
+	p := here.at()
+	p.File = s.File
+	return p
+}
 
 // WhereKey is Where, but the place of the key in front of the value.
-func (c *Config) WhereKey(path ...string) Problem {
-	here, _ := c.source.find(path)
+func (s *Source) WhereKey(path ...string) Problem {
+	here, _ := s.find(path)
 	p := here.atKey()
-	p.File = c.source.file
+	p.File = s.File
 	return p
 }
 
 // Release lets go of the parsed text, which is most of what a large Config
 // holds. Where then knows the file and the path, no line. Not safe for use
 // together with Where.
-func (c *Config) Release() { c.source.root = &yaml.Node{} }
+func (s *Source) Release() { s.root = &yaml.Node{} }
 
-func (s *source) where(path []string) Problem {
-	here, _ := s.find(path)
-	p := here.at()
-	p.File = s.file
-	return p
-}
-
-func (s *source) find(path []string) (here spot, there bool) { return spot{node: s.root}.down(path) }
+func (s *Source) find(path []string) (here spot, there bool) { return spot{node: s.root}.down(path) }
 
 // down walks the keys as far as they go, and says whether all of them are there; the
 // path stays the one asked for.
