@@ -76,7 +76,7 @@ func TestWhatIsNotReadHasItsTimeAndItsRoom(t *testing.T) {
 
 func TestABugInARequestIsItsAlone(t *testing.T) {
 	var log strings.Builder
-	f := &face{options: &Options{Log: slog.New(slog.NewTextHandler(&log, nil))}}
+	f := &face{servers: servers{options: &Options{Log: slog.New(slog.NewTextHandler(&log, nil))}}}
 	_, err := f.receive(func(context.Context, string, sdk.Request) (sdk.Result, error) { panic("a bug") })(t.Context(), "ping", new(sdk.ServerRequest[*sdk.PingParams]))
 	if refused, ok := errors.AsType[*jsonrpc.Error](err); !ok || refused.Code != jsonrpc.CodeInternalError || strings.Contains(refused.Message, "a bug") || !strings.Contains(log.String(), "a bug") {
 		t.Errorf("%v; the log: %s", err, log.String())
@@ -95,7 +95,7 @@ func (library) Forward(context.Context, *sidecallv1.ForwardRequest, ...grpc.Call
 // A hundred readers of 8 MB each held 1.2 GB.
 func TestWhatAServerHandsOnTakesRoom(t *testing.T) {
 	room := limit.NewBytes(requestWeight * 3 * smallWrite)
-	f := &face{options: &Options{Servers: library{}, Bytes: room}}
+	f := servers{options: &Options{Servers: library{}, Bytes: room}}
 	read := func() error {
 		_, err := f.forward(t.Context(), "resources/read", &sdk.ServerRequest[*sdk.ReadResourceParams]{Session: new(sdk.ServerSession), Params: &sdk.ReadResourceParams{URI: "file:///1"}}, new(sdk.ReadResourceResult))
 		return err

@@ -17,7 +17,7 @@ import (
 
 // call runs one tools/call.
 func (f *face) call(ctx context.Context, req *sdk.CallToolRequest) (*sdk.CallToolResult, error) {
-	of, err := name(req.Params.Meta, f.scope(req))
+	of, err := name(req.Params.Meta, scope(req, f.options.Scope))
 	if err != nil {
 		return nil, &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: err.Error()}
 	}
@@ -30,7 +30,7 @@ func (f *face) call(ctx context.Context, req *sdk.CallToolRequest) (*sdk.CallToo
 	at := round{ID: of.ToolUse}
 	again := req.Params.RequestState != "" || req.Params.InputResponses != nil
 	if again {
-		if at, err = f.continued(ctx, req.Params, &of); err != nil {
+		if at, err = continued(ctx, f.options.Tools, req.Params, &of); err != nil {
 			return nil, err
 		}
 		if answer := refusedByUser(req.Params.InputResponses); answer != "" {
@@ -57,7 +57,7 @@ func (f *face) call(ctx context.Context, req *sdk.CallToolRequest) (*sdk.CallToo
 		return nil, unknownTool(res.GetError())
 	case res.GetInputRequiredJson() != "":
 		at.Print = printOf(req.Params)
-		return f.asked(ctx, res, of, at)
+		return asked(ctx, f.options.Tools, res, of, at)
 	case res.GetHold() != nil && mayAsk(req.Session, again):
 		return waiting(res, req.Params, in, at), nil
 	}
@@ -69,7 +69,7 @@ func (f *face) made(ctx context.Context, req *sdk.CallToolRequest, of named, cal
 	if takesTasks(req.Session, req.Params.GetMeta()) {
 		return f.runOrHand(ctx, req, of, call)
 	}
-	res, err := f.run(ctx, ctx, req, call)
+	res, err := caller{f.options, req.Session, req.Params.GetProgressToken()}.run(ctx, ctx, call)
 	return res, nil, err
 }
 
@@ -99,15 +99,16 @@ func handedOn(req *sdk.CallToolRequest, at round) (*sidecallv1.McpRound, error) 
 	return handed, nil
 }
 
-// scope is what bounds the conversation of a request that names none.
-func (f *face) scope(req *sdk.CallToolRequest) string {
+// scope is what bounds the conversation of a request that names none; where there is no
+// session to do it, otherwise.
+func scope(req *sdk.CallToolRequest, otherwise string) string {
 	if extra := req.GetExtra(); extra != nil && extra.Header.Get(conversationHeader) != "" {
 		return extra.Header.Get(conversationHeader)
 	}
 	if req.Session != nil && req.Session.ID() != "" {
 		return "mcp-session/" + req.Session.ID()
 	}
-	return f.options.Scope
+	return otherwise
 }
 
 // traced hands the trace of a request on.

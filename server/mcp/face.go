@@ -8,9 +8,12 @@ import (
 	"log/slog"
 	"runtime/debug"
 	"sync"
+	"time"
 
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/proto"
 
 	"github.com/sidecall/sidecall/internal/identity"
@@ -20,27 +23,22 @@ import (
 
 // face is what the clients of one profile see.
 type face struct {
-	options *Options
-	profile string
-	server  *sdk.Server
+	servers
+
+	server *sdk.Server
 	// handler makes the calls.
 	handler sdk.ToolHandler
-	// servers: there are MCP servers behind it.
-	servers bool
+	// hasServers: there are MCP servers behind it.
+	hasServers bool
 	// nameless is done when the log was told of a call that nobody would know again.
 	nameless sync.Once
 
 	mu     sync.Mutex
 	listed map[string]*sidecallv1.Tool
-	// subscribed is what each session has subscribed to, by URI: under which followed.
-	subscribed map[*sdk.ServerSession]map[string]string
-	// followed is the id of the stream by which the sidecar is followed, or was last; begun is closed
-	// when there is one.
-	followed string
-	begun    chan struct{}
-	// long are the calls that may become tasks, while they run here.
-	long map[*long]bool
-	// leaving is the front's, of what ends that with a session, and of calls that have no request any more.
+
+	subscriptions subscriptions
+	tasks         tasks
+	// leaving is the front's, of what ends subscriptions with a session, and of calls that have no request any more.
 	leaving *sync.WaitGroup
 }
 
@@ -67,16 +65,14 @@ func (f *face) sessions() (n int) {
 
 // idle reports that nobody is there, and nothing left of anybody.
 func (f *face) idle() bool {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	return f.sessions() == 0 && len(f.subscribed) == 0 && len(f.long) == 0
+	return f.sessions() == 0 && f.subscriptions.none() && f.tasks.none()
 }
 
 // recovered keeps a bug in one request from ending the process: the library has no net.
-func (f *face) recovered(method string, err *error) {
+func (o *Options) recovered(method string, err *error) {
 	if p := recover(); p != nil {
 		id := "err_" + rand.Text()[:12]
-		f.options.Log.Error("panic", "id", id, "method", method, "panic", fmt.Sprint(p), "stack", string(debug.Stack()))
+		o.Log.Error("panic", "id", id, "method", method, "panic", fmt.Sprint(p), "stack", string(debug.Stack()))
 		*err = &jsonrpc.Error{Code: jsonrpc.CodeInternalError, Message: "the sidecar failed on this request; the operator finds it in the log as " + id}
 	}
 }
@@ -217,11 +213,73 @@ func effectWord(effect sidecallv1.Effect) string {
 }
 
 // heard logs what a client could not be told: it may have gone.
-func (f *face) heard(err error) {
+func (o *Options) heard(err error) {
 	if err != nil {
-		f.options.Log.Debug("mcp: a client that cannot be told", "error", err)
+		o.Log.Debug("mcp: a client that cannot be told", "error", err)
 	}
 }
+
+// followAgain is how long it takes until a sidecar that ended is followed again.
+const followAgain = time.Second
+
+// follow tells sessions what changes, until ctx ends or there is no such profile any more. Once the
+// face is not what a new one would be, retire is called: who comes then gets another.
+func (f *face) follow(ctx context.Context, retire func()) {
+	for ctx.Err() == nil {
+		err := f.hear(ctx, retire)
+		if status.Code(err) == codes.InvalidArgument {
+			retire()
+			return
+		}
+		if ctx.Err() == nil {
+			f.options.Log.Debug("mcp: the sidecar is not followed for now", "error", err)
+		}
+		select {
+		case <-ctx.Done():
+		case <-time.After(followAgain):
+		}
+	}
+}
+
+// hear tells sessions what the sidecar says, until it says no more: the error is why.
+func (f *face) hear(ctx context.Context, retire func()) error {
+	stream, err := f.options.Servers.Follow(ctx, &sidecallv1.FollowRequest{Profile: f.profile})
+	if err != nil {
+		return err
+	}
+	for {
+		said, err := stream.Recv()
+		if err != nil {
+			return err
+		}
+		if id := said.GetFollowId(); id != "" {
+			f.subscriptions.again(ctx, id)
+		}
+		switch said.GetMethod() {
+		case "notifications/tools/list_changed":
+			err = f.look(ctx)
+			if servers, wrong := f.there(ctx); wrong == nil && servers != f.hasServers {
+				retire()
+			}
+		case "notifications/prompts/list_changed":
+			f.server.AddPrompt(&sdk.Prompt{Name: nobody}, nil) // which tells sessions that there is a change
+			f.server.RemovePrompts(nobody)
+		case "notifications/resources/list_changed":
+			f.server.AddResource(&sdk.Resource{URI: "sidecall:" + nobody, Name: nobody}, nil)
+			f.server.RemoveResources("sidecall:" + nobody)
+		case "notifications/resources/updated":
+			params := new(sdk.ResourceUpdatedNotificationParams)
+			if json.Unmarshal([]byte(said.GetParamsJson()), params) == nil {
+				err = f.server.ResourceUpdated(ctx, params)
+			}
+		}
+		f.options.heard(err)
+	}
+}
+
+// nobody is the name of what is there for no longer than it takes to say that something has
+// changed: the lists that clients get are the servers' own.
+const nobody = "sidecall-changed"
 
 // Options are what a front is made of.
 type Options struct {
@@ -240,12 +298,6 @@ type Options struct {
 	MaxRequestBytes int64
 	// Bytes is what requests take room of while they are worked on; nil is without a bound.
 	Bytes *limit.Bytes
-}
-
-// long is a call that may become a task, while it runs here.
-type long struct {
-	of     identity.Call
-	cancel context.CancelFunc
 }
 
 // tasksExtension is the name of the extension of 2026-07-28 by which a client takes the handle of

@@ -24,22 +24,28 @@ var forwarded = map[string]func() sdk.Result{
 	"completion/complete":      func() sdk.Result { return new(sdk.CompleteResult) },
 }
 
-// hasServers asks whether there are MCP servers behind a profile.
-func hasServers(ctx context.Context, options *Options, profile string) (bool, error) {
-	_, err := options.Servers.Forward(ctx, &sidecallv1.ForwardRequest{Profile: profile})
+// servers are the MCP servers behind a profile.
+type servers struct {
+	options *Options
+	profile string
+}
+
+// there asks whether there are any.
+func (s servers) there(ctx context.Context) (bool, error) {
+	_, err := s.options.Servers.Forward(ctx, &sidecallv1.ForwardRequest{Profile: s.profile})
 	if status.Code(err) == codes.Unimplemented {
 		return false, nil
 	}
 	return err == nil, err
 }
 
-// ask has the servers behind the sidecar answer a request. followed is that of a subscription.
-func (f *face) ask(ctx context.Context, method string, params sdk.Params, followed string) (json.RawMessage, error) {
+// ask has them answer a request. followed is that of a subscription.
+func (s servers) ask(ctx context.Context, method string, params sdk.Params, followed string) (json.RawMessage, error) {
 	encoded, err := json.Marshal(params)
 	if err != nil {
 		return nil, err
 	}
-	res, err := f.options.Servers.Forward(ctx, &sidecallv1.ForwardRequest{Profile: f.profile, Method: method, ParamsJson: string(encoded), FollowId: followed})
+	res, err := s.options.Servers.Forward(ctx, &sidecallv1.ForwardRequest{Profile: s.profile, Method: method, ParamsJson: string(encoded), FollowId: followed})
 	if err != nil {
 		return nil, rpcError(err)
 	}
@@ -54,13 +60,13 @@ func (f *face) ask(ctx context.Context, method string, params sdk.Params, follow
 }
 
 // forward hands a request on.
-func (f *face) forward(ctx context.Context, method string, req sdk.Request, result sdk.Result) (sdk.Result, error) {
-	raw, err := f.ask(ctx, method, req.GetParams(), "")
+func (s servers) forward(ctx context.Context, method string, req sdk.Request, result sdk.Result) (sdk.Result, error) {
+	raw, err := s.ask(ctx, method, req.GetParams(), "")
 	if err != nil {
 		return nil, err
 	}
 	var load limit.Load
-	load.Of(f.options.Bytes)
+	load.Of(s.options.Bytes)
 	defer load.Release()
 	if len(raw) > smallWrite && !load.Take(requestWeight*int64(len(raw))) {
 		return nil, &jsonrpc.Error{Code: jsonrpc.CodeInternalError, Message: errNoRoom.Error()}

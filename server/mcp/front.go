@@ -31,10 +31,6 @@ const (
 	maxSessions = 1000
 	// sessionIdle is how long one is kept of which nothing is heard.
 	sessionIdle = 30 * time.Minute
-	// followAgain is how long it takes until a sidecar that ended is followed again.
-	followAgain = time.Second
-	// followWait bounds how long a subscription waits for it to be followed.
-	followWait = 10 * time.Second
 )
 
 // Front serves the tools of a sidecar.
@@ -168,7 +164,7 @@ func (f *Front) Close() {
 				f.options.Log.Debug("mcp: a session that does not close", "error", err)
 			}
 		}
-		face.cancelTasks(func(identity.Call) bool { return true })
+		face.tasks.cancel(func(identity.Call) bool { return true })
 	}
 	f.running.Wait()
 }
@@ -247,23 +243,24 @@ func newFace(ctx context.Context, options *Options, profile string, leaving *syn
 	if err != nil {
 		return nil, err
 	}
-	servers, err := hasServers(ctx, options, profile)
+	behind := servers{options, profile}
+	there, err := behind.there(ctx)
 	if err != nil {
 		return nil, err
 	}
 	f := &face{
-		options: options, profile: profile, servers: servers, leaving: leaving,
-		listed: map[string]*sidecallv1.Tool{}, subscribed: map[*sdk.ServerSession]map[string]string{}, begun: make(chan struct{}), long: map[*long]bool{},
+		servers: behind, hasServers: there, leaving: leaving, listed: map[string]*sidecallv1.Tool{}, tasks: tasks{long: map[*identity.Call]context.CancelFunc{}},
+		subscriptions: subscriptions{servers: behind, leaving: leaving, of: map[*sdk.ServerSession]map[string]string{}, begun: make(chan struct{})},
 	}
 	f.handler = f.call
 	serves := &sdk.ServerOptions{
 		Instructions: taught.GetText(),
 		Logger:       options.Log,
-		Capabilities: capabilities(servers),
+		Capabilities: capabilities(there),
 		SetCacheable: func(_ context.Context, _ sdk.Request, c *sdk.Cacheable) { c.CacheScope = private },
 	}
-	if servers {
-		serves.SubscribeHandler, serves.UnsubscribeHandler = f.subscribe, f.unsubscribe
+	if there {
+		serves.SubscribeHandler, serves.UnsubscribeHandler = f.subscriptions.subscribe, f.subscriptions.unsubscribe
 	}
 	f.server = sdk.NewServer(&sdk.Implementation{Name: "sidecall", Title: "Sidecall", Version: options.Version}, serves)
 	f.server.AddReceivingMiddleware(f.receive)
@@ -277,12 +274,12 @@ func newFace(ctx context.Context, options *Options, profile string, leaving *syn
 // there are not.
 func (f *face) receive(next sdk.MethodHandler) sdk.MethodHandler {
 	return func(ctx context.Context, method string, req sdk.Request) (_ sdk.Result, err error) {
-		defer f.recovered(method, &err)
-		if result := forwarded[method]; result != nil && f.servers {
+		defer f.options.recovered(method, &err)
+		if result := forwarded[method]; result != nil && f.hasServers {
 			return f.forward(ctx, method, req, result())
 		}
-		if method == "initialize" && f.servers {
-			defer func() { f.heard(f.logAt(ctx, next, req.GetSession())) }()
+		if method == "initialize" && f.hasServers {
+			defer func() { f.options.heard(logAt(ctx, next, req.GetSession())) }()
 		}
 		switch params := req.GetParams().(type) {
 		case *sdk.InitializeParams:
@@ -319,7 +316,7 @@ func begun(offered string) string {
 }
 
 // logAt has a session told of log messages before its client says which it wants.
-func (f *face) logAt(ctx context.Context, next sdk.MethodHandler, session sdk.Session) error {
+func logAt(ctx context.Context, next sdk.MethodHandler, session sdk.Session) error {
 	own, ok := session.(*sdk.ServerSession)
 	if !ok {
 		return nil

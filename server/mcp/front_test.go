@@ -171,7 +171,7 @@ func TestTwoSubscriptionsAtOnce(t *testing.T) {
 	var both sync.WaitGroup
 	for range 2 {
 		both.Go(func() {
-			if err := face.subscribe(t.Context(), &sdk.SubscribeRequest{Session: session, Params: &sdk.SubscribeParams{URI: "test://a"}}); err != nil {
+			if err := face.subscriptions.subscribe(t.Context(), &sdk.SubscribeRequest{Session: session, Params: &sdk.SubscribeParams{URI: "test://a"}}); err != nil {
 				t.Error(err)
 			}
 		})
@@ -196,12 +196,12 @@ func TestSubscriptionsOutliveTheStreamTheyAreOf(t *testing.T) {
 			t.Fatal(err)
 		}
 		session := face.joined(t)
-		if err := face.subscribe(t.Context(), &sdk.SubscribeRequest{Session: session, Params: &sdk.SubscribeParams{URI: "test://a"}}); err != nil {
+		if err := face.subscriptions.subscribe(t.Context(), &sdk.SubscribeRequest{Session: session, Params: &sdk.SubscribeParams{URI: "test://a"}}); err != nil {
 			t.Fatal(err)
 		}
 		s.lost <- struct{}{}
 		time.Sleep(2 * followAgain)
-		if err := face.unsubscribe(t.Context(), &sdk.UnsubscribeRequest{Session: session, Params: &sdk.UnsubscribeParams{URI: "test://a"}}); err != nil {
+		if err := face.subscriptions.unsubscribe(t.Context(), &sdk.UnsubscribeRequest{Session: session, Params: &sdk.UnsubscribeParams{URI: "test://a"}}); err != nil {
 			t.Fatal(err)
 		}
 		if err := session.Close(); err != nil {

@@ -13,9 +13,17 @@ import (
 	sidecallv1 "github.com/sidecall/sidecall/proto/sidecall/v1"
 )
 
+// caller is a client that makes a call, and hears of it while it runs.
+type caller struct {
+	*Options
+
+	session  *sdk.ServerSession
+	progress any // the token of what it wants to hear of how far its call has come; nil for nothing
+}
+
 // run makes a call and returns its result. What is heard of it its client is told, as long as told
 // lasts.
-func (f *face) run(ctx, told context.Context, req *sdk.CallToolRequest, call *sidecallv1.ExecuteToolStreamRequest) (*sidecallv1.ExecuteToolResponse, error) {
+func (c caller) run(ctx, told context.Context, call *sidecallv1.ExecuteToolStreamRequest) (*sidecallv1.ExecuteToolResponse, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	var asking sync.WaitGroup
 	defer func() {
@@ -23,8 +31,8 @@ func (f *face) run(ctx, told context.Context, req *sdk.CallToolRequest, call *si
 		asking.Wait()
 	}()
 	// A later one is asked by the result of a round.
-	call.Answers = !isStateless(req.Session)
-	stream, err := f.options.Tools.ExecuteToolStream(ctx, call)
+	call.Answers = !isStateless(c.session)
+	stream, err := c.Tools.ExecuteToolStream(ctx, call)
 	if err != nil {
 		return nil, err
 	}
@@ -38,38 +46,37 @@ func (f *face) run(ctx, told context.Context, req *sdk.CallToolRequest, call *si
 		case event.GetResult() != nil:
 			return event.GetResult(), nil
 		case event.GetProgress() != nil:
-			f.progressed(told, req, event.GetProgress())
+			c.progressed(told, event.GetProgress())
 		case event.GetMcp().GetQuestionId() != "":
-			asking.Go(func() { f.answer(ctx, req.Session, event.GetMcp()) })
+			asking.Go(func() { c.answer(ctx, event.GetMcp()) })
 		case event.GetMcp() != nil:
-			f.said(told, req.Session, event.GetMcp())
+			c.said(told, event.GetMcp())
 		}
 	}
 }
 
 // progressed tells a client that wants to hear of it how far its call has come.
-func (f *face) progressed(ctx context.Context, req *sdk.CallToolRequest, p *sidecallv1.CallProgress) {
-	token := req.Params.GetProgressToken()
-	if token == nil {
+func (c caller) progressed(ctx context.Context, p *sidecallv1.CallProgress) {
+	if c.progress == nil {
 		return
 	}
-	f.heard(req.Session.NotifyProgress(ctx, &sdk.ProgressNotificationParams{
-		ProgressToken: token, Message: p.GetNote(), Progress: p.GetProgress(), Total: p.GetTotal(),
+	c.heard(c.session.NotifyProgress(ctx, &sdk.ProgressNotificationParams{
+		ProgressToken: c.progress, Message: p.GetNote(), Progress: p.GetProgress(), Total: p.GetTotal(),
 	}))
 }
 
 // said hands a notification on.
-func (f *face) said(ctx context.Context, session *sdk.ServerSession, m *sidecallv1.McpMessage) {
+func (c caller) said(ctx context.Context, m *sidecallv1.McpMessage) {
 	params := new(sdk.LoggingMessageParams) //nolint:staticcheck // it works as long as clients have it
 	if m.GetMethod() != "notifications/message" || json.Unmarshal([]byte(m.GetParamsJson()), params) != nil {
 		return
 	}
-	f.heard(session.Log(ctx, params)) //nolint:staticcheck // likewise
+	c.heard(c.session.Log(ctx, params)) //nolint:staticcheck // likewise
 }
 
 // answer asks a client what a server wants of it, and hands the answer back.
-func (f *face) answer(ctx context.Context, session *sdk.ServerSession, m *sidecallv1.McpMessage) {
-	result, err := f.askClient(ctx, session, m.GetMethod(), []byte(m.GetParamsJson()))
+func (c caller) answer(ctx context.Context, m *sidecallv1.McpMessage) {
+	result, err := c.ask(ctx, m.GetMethod(), []byte(m.GetParamsJson()))
 	answer := &sidecallv1.AnswerRequest{QuestionId: m.GetQuestionId()}
 	encoded, wrong := json.Marshal(result)
 	if err = errors.Join(err, wrong); err != nil {
@@ -77,19 +84,19 @@ func (f *face) answer(ctx context.Context, session *sdk.ServerSession, m *sideca
 	} else {
 		answer.ResultJson = string(encoded)
 	}
-	_, err = f.options.Servers.Answer(ctx, answer)
-	f.heard(err)
+	_, err = c.Servers.Answer(ctx, answer)
+	c.heard(err)
 }
 
-func (f *face) askClient(ctx context.Context, session *sdk.ServerSession, method string, params []byte) (_ any, err error) {
-	defer f.recovered(method, &err)
+func (c caller) ask(ctx context.Context, method string, params []byte) (_ any, err error) {
+	defer c.recovered(method, &err)
 	switch method {
 	case "elicitation/create":
-		return asks(ctx, params, session.Elicit)
+		return asks(ctx, params, c.session.Elicit)
 	case "sampling/createMessage":
-		return asks(ctx, params, session.CreateMessageWithTools) //nolint:staticcheck // it works as long as clients have it
+		return asks(ctx, params, c.session.CreateMessageWithTools) //nolint:staticcheck // it works as long as clients have it
 	case "roots/list":
-		return asks(ctx, params, session.ListRoots) //nolint:staticcheck // likewise
+		return asks(ctx, params, c.session.ListRoots) //nolint:staticcheck // likewise
 	default:
 		return nil, fmt.Errorf("%q is nothing that a client is asked for", method)
 	}

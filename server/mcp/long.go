@@ -2,6 +2,7 @@ package mcp
 
 import (
 	"context"
+	"sync"
 	"time"
 
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
@@ -20,13 +21,13 @@ func (f *face) runOrHand(ctx context.Context, req *sdk.CallToolRequest, of named
 	told, stop := context.WithCancel(ctx)
 	defer stop() // of a task nothing is told but by its handle
 	running, cancel := context.WithCancel(context.WithoutCancel(ctx))
-	ended, forget := make(chan end, 1), f.longer(&long{of.Call, cancel})
+	ended, forget := make(chan end, 1), f.tasks.add(&of.Call, cancel)
 	f.leaving.Go(func() {
 		defer forget()
 		var e end
 		defer func() { ended <- e }()
-		defer f.recovered("tools/call", &e.err)
-		e.res, e.err = f.run(running, told, req, call)
+		defer f.options.recovered("tools/call", &e.err)
+		e.res, e.err = caller{f.options, req.Session, req.Params.GetProgressToken()}.run(running, told, call)
 	})
 	ticker := time.NewTicker(longAfter)
 	defer ticker.Stop()
@@ -40,7 +41,7 @@ func (f *face) runOrHand(ctx context.Context, req *sdk.CallToolRequest, of named
 			return e.res, nil, e.err
 		case <-ticker.C:
 			// Only what has a record can be asked for.
-			known, err := f.execution(ctx, of)
+			known, err := of.execution(ctx, f.options.Tools)
 			if err == nil && known.GetState() == sidecallv1.ExecutionState_EXECUTION_STATE_CLAIMED {
 				return nil, handleOf(of, known).as(known), nil
 			}
@@ -48,27 +49,39 @@ func (f *face) runOrHand(ctx context.Context, req *sdk.CallToolRequest, of named
 	}
 }
 
-// longer notes a call, until it is forgotten.
-func (f *face) longer(l *long) (forget func()) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	f.long[l] = true
+// tasks are the calls that may become tasks, while they run here, and what cancels each.
+type tasks struct {
+	mu   sync.Mutex
+	long map[*identity.Call]context.CancelFunc
+}
+
+func (t *tasks) none() bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return len(t.long) == 0
+}
+
+// add notes a call, until it is forgotten.
+func (t *tasks) add(call *identity.Call, cancel context.CancelFunc) (forget func()) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.long[call] = cancel
 	return func() {
-		l.cancel()
-		f.mu.Lock()
-		defer f.mu.Unlock()
-		delete(f.long, l)
+		cancel()
+		t.mu.Lock()
+		defer t.mu.Unlock()
+		delete(t.long, call)
 	}
 }
 
-// cancelTasks lets the callers of calls leave, which cancels what may be cancelled. What runs in
+// cancel lets the callers of calls leave, which cancels what may be cancelled. What runs in
 // another process goes on.
-func (f *face) cancelTasks(which func(identity.Call) bool) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	for l := range f.long {
-		if which(l.of) {
-			l.cancel()
+func (t *tasks) cancel(which func(identity.Call) bool) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for call, cancel := range t.long {
+		if which(*call) {
+			cancel()
 		}
 	}
 }

@@ -79,7 +79,7 @@ func wrongState(why string) error {
 }
 
 // continued finds the call that a further round of a request is, and where it is.
-func (f *face) continued(ctx context.Context, params *sdk.CallToolParamsRaw, of *named) (round, error) {
+func continued(ctx context.Context, tools sidecallv1.ToolServiceClient, params *sdk.CallToolParamsRaw, of *named) (round, error) {
 	at, err := decodeRound(params.RequestState)
 	switch {
 	case err != nil:
@@ -95,7 +95,7 @@ func (f *face) continued(ctx context.Context, params *sdk.CallToolParamsRaw, of 
 	if at.Asked != "" {
 		before.ToolUse = at.Asked
 	}
-	known, err := f.execution(ctx, before)
+	known, err := before.execution(ctx, tools)
 	switch status.Code(err) {
 	case codes.OK, codes.DataLoss: // what is lost, its execution tells
 	case codes.NotFound:
@@ -127,8 +127,8 @@ func (n named) in(at round) named {
 	return n
 }
 
-func (f *face) execution(ctx context.Context, of named) (*sidecallv1.Execution, error) {
-	return f.options.Tools.GetExecution(ctx, &sidecallv1.GetExecutionRequest{ConversationId: of.Conversation, TurnId: of.Turn, ToolUseId: of.ToolUse})
+func (n named) execution(ctx context.Context, tools sidecallv1.ToolServiceClient) (*sidecallv1.Execution, error) {
+	return tools.GetExecution(ctx, &sidecallv1.GetExecutionRequest{ConversationId: n.Conversation, TurnId: n.Turn, ToolUseId: n.ToolUse})
 }
 
 // question is what a tool asks for before it goes on.
@@ -143,7 +143,7 @@ type question struct {
 // asked is the answer of a round in which the tool has asked for input: the question, with a state
 // of ours around its server's. A round that is repeated after the request has ended is answered
 // with its end.
-func (f *face) asked(ctx context.Context, res *sidecallv1.ExecuteToolResponse, of named, at round) (*sdk.CallToolResult, error) {
+func asked(ctx context.Context, tools sidecallv1.ToolServiceClient, res *sidecallv1.ExecuteToolResponse, of named, at round) (*sdk.CallToolResult, error) {
 	for {
 		var q question
 		if err := json.Unmarshal([]byte(res.GetInputRequiredJson()), &q); err != nil {
@@ -154,7 +154,7 @@ func (f *face) asked(ctx context.Context, res *sidecallv1.ExecuteToolResponse, o
 		}
 		at = round{ID: at.ID, Asked: of.in(at).ToolUse, Server: q.RequestState, Print: at.Print}
 		if res.GetReplayed() {
-			next, err := f.execution(ctx, of.in(at))
+			next, err := of.in(at).execution(ctx, tools)
 			if err == nil && next.GetState() == sidecallv1.ExecutionState_EXECUTION_STATE_DONE && next.GetResult() != nil {
 				if res = next.GetResult(); res.GetInputRequiredJson() == "" {
 					res.Replayed = true

@@ -58,7 +58,7 @@ func TestWithoutAnIDEveryRequestIsACallOfItsOwn(t *testing.T) {
 // That nobody knows such a call again is said once, where it matters.
 func TestCallsWithoutAnIDAreToldToTheLog(t *testing.T) {
 	var log strings.Builder
-	f := &face{options: &Options{Log: slog.New(slog.NewTextHandler(&log, nil))}, listed: map[string]*sidecallv1.Tool{
+	f := &face{servers: servers{options: &Options{Log: slog.New(slog.NewTextHandler(&log, nil))}}, listed: map[string]*sidecallv1.Tool{
 		"look": {Effect: sidecallv1.Effect_EFFECT_READ_ONLY}, "pay": {Effect: sidecallv1.Effect_EFFECT_NON_IDEMPOTENT},
 	}}
 	for _, tool := range []string{"look", "nobody's"} {

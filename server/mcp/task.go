@@ -162,23 +162,18 @@ func (f *face) servesTasks() error {
 			}
 			return h.as(known), nil
 		}),
-		sdk.AddReceivingCustomMethod(f.server, methodTaskUpdate, f.updateTask),
-		sdk.AddReceivingCustomMethod(f.server, methodTaskCancel, f.cancelTask),
+		sdk.AddReceivingCustomMethod(f.server, methodTaskUpdate, func(ctx context.Context, session *sdk.ServerSession, params *taskParams) (*acknowledged, error) {
+			_, _, err := f.task(ctx, session, params)
+			return &acknowledged{ResultType: "complete"}, err
+		}),
+		sdk.AddReceivingCustomMethod(f.server, methodTaskCancel, func(ctx context.Context, session *sdk.ServerSession, params *taskParams) (*acknowledged, error) {
+			h, _, err := f.task(ctx, session, params)
+			if err == nil {
+				f.tasks.cancel(h.is)
+			}
+			return &acknowledged{ResultType: "complete"}, err
+		}),
 	)
-}
-
-func (f *face) updateTask(ctx context.Context, session *sdk.ServerSession, params *taskParams) (*acknowledged, error) {
-	_, _, err := f.task(ctx, session, params)
-	return &acknowledged{ResultType: "complete"}, err
-}
-
-func (f *face) cancelTask(ctx context.Context, session *sdk.ServerSession, params *taskParams) (sdk.Result, error) {
-	h, _, err := f.task(ctx, session, params)
-	if err != nil {
-		return nil, err
-	}
-	f.cancelTasks(h.is)
-	return &acknowledged{ResultType: "complete"}, nil
 }
 
 // errNoTasks is the error of a method that a revision does not have.
@@ -198,7 +193,7 @@ func (f *face) task(ctx context.Context, session *sdk.ServerSession, params *tas
 	case !unsealed(params.TaskID, &h) || h.ID == "":
 		return h, nil, unknown
 	}
-	known, err = f.execution(ctx, named{Call: identity.Call{ToolUse: h.ID, Conversation: h.Conversation, Turn: h.Turn}})
+	known, err = named{Call: identity.Call{ToolUse: h.ID, Conversation: h.Conversation, Turn: h.Turn}}.execution(ctx, f.options.Tools)
 	switch code := status.Code(err); {
 	case code == codes.NotFound || code == codes.InvalidArgument || err == nil && claimOf(known) != h.Claim:
 		return h, nil, unknown
