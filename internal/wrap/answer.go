@@ -50,7 +50,7 @@ func (c content) recorded() []byte {
 	if c.res.GetIsError() && c.relay.tools.hasSchema(c.name) { // with which a client would compare it
 		made.StructuredContent = nil
 	}
-	if result, err := readObject(marshal(made)); err == nil && c.relay.stateless() {
+	if result, err := readObject(marshal(made)); err == nil && c.relay.opening.said().stateless() {
 		return result.set("resultType", marshal("complete")).text()
 	}
 	return marshal(made)

@@ -149,7 +149,7 @@ func (r *Relay) Invoke(ctx context.Context, call backend.Invocation) (tool.Reply
 		f.RetryAfter = restartBase
 		return tool.Reply{}, f
 	}
-	id := r.newID()
+	id := r.ids.next()
 	answer, forget := s.await(id)
 	defer forget()
 	defer s.listen(params.get("_meta"), call.Progress)()

@@ -5,16 +5,11 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"strings"
 
 	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/sidecall/sidecall/internal/backend/lines"
 )
-
-// eraPrefix begins the names in _meta by which a client without a handshake says which revision
-// it speaks, and what it can.
-const eraPrefix = "io.modelcontextprotocol/"
 
 // fromClient reads what the client says, until it has gone.
 func (r *Relay) fromClient(ctx context.Context, executor Executor) {
@@ -105,9 +100,7 @@ func (r *Relay) noted(ctx context.Context, text []byte, m message) {
 		s.tell(text)
 	}
 	if m.is(methodInitialized) {
-		r.mu.Lock()
-		r.hello.initialized = bytes.Clone(text)
-		r.mu.Unlock()
+		r.opening.note(func(h *hello) { h.initialized = bytes.Clone(text) })
 		r.tools.wish()
 	}
 }
@@ -115,11 +108,9 @@ func (r *Relay) noted(ctx context.Context, text []byte, m message) {
 // requested passes on a request, but for a call.
 func (r *Relay) requested(ctx context.Context, executor Executor, text []byte, m message) {
 	if m.is(methodInitialize) {
-		r.mu.Lock()
-		r.greeting, r.hello.meta = bytes.Clone(text), nil // whatever it has tried before
-		r.mu.Unlock()
-	} else {
-		r.heardOf(m.Params)
+		r.opening.note(func(h *hello) { h.asked, h.meta = bytes.Clone(text), nil }) // whatever it has tried before
+	} else if meta := eraOf(m.Params); meta != nil {
+		r.opening.note(func(h *hello) { h.meta = meta })
 	}
 	switch {
 	case m.is(methodCall) && r.Observe != nil:
@@ -130,35 +121,4 @@ func (r *Relay) requested(ctx context.Context, executor Executor, text []byte, m
 		return
 	}
 	r.pass(ctx, text, m)
-}
-
-// heardOf keeps what a client without a handshake says of itself in a request.
-func (r *Relay) heardOf(params jsontext.Value) {
-	if !bytes.Contains(params, []byte(eraPrefix)) {
-		return
-	}
-	of, err := readObject(params)
-	if err != nil {
-		return
-	}
-	meta, err := readObject(of.get("_meta"))
-	if err != nil || meta.get(eraPrefix+"protocolVersion") == nil {
-		return
-	}
-	var kept object
-	for _, one := range meta {
-		if strings.HasPrefix(one.name, eraPrefix) {
-			kept = append(kept, one)
-		}
-	}
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.hello.meta = kept.text()
-}
-
-// stateless reports that the client speaks a revision without a handshake.
-func (r *Relay) stateless() bool {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return r.hello.meta != nil && r.hello.initialize == nil
 }

@@ -5,7 +5,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"strings"
 
 	"github.com/go-json-experiment/json/jsontext"
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
@@ -44,7 +43,7 @@ func (s *server) Hear(text []byte) (answers bool) {
 
 // answer takes an answer: to a request of the relay, or of the client.
 func (s *server) answer(text []byte, m message) {
-	if id, ours := s.ours(m.ID); ours {
+	if id, ours := s.ids.own(m.ID); ours {
 		s.deliver(id, relayed(m))
 		return
 	}
@@ -55,7 +54,7 @@ func (s *server) answer(text []byte, m message) {
 	case m.Result == nil: // what is refused has begun nothing
 	case of.method == methodInitialize:
 		s.tools.declared(m.Result)
-		s.greeted()
+		s.opening.note(func(h *hello) { h.initialize = h.asked }) // the next process is told so
 	case of.method == methodDiscover:
 		s.tools.declared(m.Result)
 	case of.method == methodList:
@@ -75,15 +74,6 @@ func relayed(m message) mcptool.Relayed {
 	return mcptool.Relayed{Error: failure, Raw: json.RawMessage(m.Error)}
 }
 
-// ours tells the ids of the relay from others.
-func (r *Relay) ours(id jsontext.Value) (string, bool) {
-	var text string
-	if id.Kind() != '"' || json.Unmarshal(id, &text) != nil {
-		return "", false
-	}
-	return text, strings.HasPrefix(text, r.ids)
-}
-
 // deliver hands an answer to who waits for it; one that comes late is nobody's.
 func (s *server) deliver(id string, a mcptool.Relayed) {
 	s.mu.Lock()
@@ -101,7 +91,7 @@ func (s *server) request(text []byte, m message) {
 	id := string(m.ID)
 	as := id
 	if !s.first {
-		as = string(marshal(s.newID()))
+		as = string(marshal(s.ids.next()))
 		text = renamed(text, "id", []byte(as))
 	}
 	s.mu.Lock()
@@ -174,7 +164,7 @@ func (s *server) Giant(ln lines.Line) (answers bool) {
 // Lost implements mcptool.Listener: it answers a request that the server does not, unless it can be sent
 // again.
 func (s *server) Lost(id json.RawMessage, request []byte, known mcptool.Relayed) {
-	if own, ours := s.ours(jsontext.Value(id)); ours {
+	if own, ours := s.ids.own(jsontext.Value(id)); ours {
 		s.deliver(own, known)
 		return
 	}

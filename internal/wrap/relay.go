@@ -7,9 +7,12 @@ import (
 	"log/slog"
 	"slices"
 	"strconv"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/sidecall/sidecall/internal/backend/mcptool"
 	"github.com/sidecall/sidecall/internal/observed"
@@ -66,30 +69,35 @@ type Options struct {
 type Relay struct {
 	Options
 
-	out   sync.Mutex // of Out
-	calls calls
-	tools tools
-	// ids are how what it asks begins, and asked how much that was.
-	ids   string
-	asked atomic.Int64
+	out     sync.Mutex // of Out
+	calls   calls
+	tools   tools
+	ids     ids
+	opening opening
 
 	mu     sync.Mutex
 	now    *server       // nil while there is none
 	turned chan struct{} // closed when now is another
-	// greeting is the initialize that the client has sent last.
-	greeting []byte
-	// hello are the messages with which the client has begun, and was answered: the next process is told them too.
-	hello opening
 	// lives is how many servers there were.
 	lives    int
 	nameless sync.Once
 }
 
-// opening is how a client has begun.
-type opening struct {
-	initialize, initialized []byte
-	// meta is what a client without a handshake says of itself in each request.
-	meta json.RawMessage
+// ids are those of what the relay asks: how they begin, and how many there were.
+type ids struct {
+	prefix string
+	asked  atomic.Int64
+}
+
+func (i *ids) next() string { return i.prefix + strconv.FormatInt(i.asked.Add(1), 36) }
+
+// own tells them from others.
+func (i *ids) own(id jsontext.Value) (string, bool) {
+	var text string
+	if id.Kind() != '"' || json.Unmarshal(id, &text) != nil {
+		return "", false
+	}
+	return text, strings.HasPrefix(text, i.prefix)
 }
 
 // turn says which server there is.
@@ -135,9 +143,6 @@ func (r *Relay) abandon(s *server) {
 		r.write(note("notifications/cancelled", map[string]any{"requestId": json.RawMessage(id), "reason": "the server has ended"}))
 	}
 }
-
-// newID is an id for a request of the relay.
-func (r *Relay) newID() string { return r.ids + strconv.FormatInt(r.asked.Add(1), 36) }
 
 // write tells the client a message. One that has gone is told nothing.
 func (r *Relay) write(message []byte) {

@@ -122,7 +122,7 @@ func (s *server) await(id string) (answer <-chan mcptool.Relayed, forget func())
 
 // ask makes a request of the relay's own.
 func (s *server) ask(ctx context.Context, method string, params any) (json.RawMessage, error) {
-	id := s.newID()
+	id := s.ids.next()
 	return s.exchange(ctx, id, request(id, method, marshal(params)))
 }
 
@@ -150,22 +150,15 @@ func (s *server) exchange(ctx context.Context, id string, text []byte) (json.Raw
 	}
 }
 
-// greeted notes that the client has begun: the next process is told so.
-func (s *server) greeted() {
-	s.Relay.mu.Lock()
-	defer s.Relay.mu.Unlock()
-	s.hello.initialize = s.greeting
-}
-
 // greet tells the next life of a server how the client has begun, and returns what it says to that.
-func (s *server) greet(ctx context.Context, hello opening) (says json.RawMessage, err error) {
+func (s *server) greet(ctx context.Context, hello hello) (says json.RawMessage, err error) {
 	ctx, cancel := context.WithTimeout(ctx, handshake)
 	defer cancel()
 	asks, err := readObject(hello.initialize)
 	if err != nil {
 		return nil, err
 	}
-	id := s.newID()
+	id := s.ids.next()
 	says, err = s.exchange(ctx, id, asks.set("id", marshal(id)).text())
 	if err == nil && hello.initialized != nil {
 		_, err = s.Send(ctx, hello.initialized, nil)

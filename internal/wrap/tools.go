@@ -204,9 +204,7 @@ func (r *Relay) list(ctx context.Context) ([]tool.Discovered, error) {
 	if s == nil {
 		return nil, errDown
 	}
-	r.mu.Lock()
-	meta := r.hello.meta
-	r.mu.Unlock()
+	meta := r.opening.said().meta
 	listing := mcptool.NewListing(r.Log, r.tools.isKeyed())
 	cursor := ""
 	for range maxPages {

@@ -30,7 +30,7 @@ var _ backend.Discoverer = (*Relay)(nil)
 // New returns a relay. Nothing runs yet.
 func New(o Options) *Relay {
 	o.Handshake = cmp.Or(max(o.Handshake, 0), firstHandshake)
-	r := &Relay{Options: o, ids: "sidecall/" + rand.Text() + "/", turned: make(chan struct{})}
+	r := &Relay{Options: o, ids: ids{prefix: "sidecall/" + rand.Text() + "/"}, turned: make(chan struct{})}
 	r.calls.running = map[string]context.CancelFunc{}
 	r.tools.init()
 	return r
@@ -96,9 +96,7 @@ func (r *Relay) run(ctx context.Context) (spoke bool, why error) {
 		return false, err
 	}
 	defer context.AfterFunc(ctx, s.End)()
-	r.mu.Lock()
-	hello := r.hello
-	r.mu.Unlock()
+	hello := r.opening.said()
 	if hello.initialize == nil {
 		r.turn(s)
 	} else {
