@@ -46,17 +46,17 @@ func (b *Backend) Adopt(cfg Config, examine Examiner) {
 // used, those are left out of which it is the fault.
 func (b *Backend) examinedAnew(tools map[string]*known) map[string]*known {
 	next := maps.Clone(tools)
-	if b.examined(next, discovered(next)) == nil {
+	if b.examine.admit(next, discovered(next)) == nil {
 		return next
 	}
 	for name := range tools {
 		alone := map[string]*known{name: next[name]}
-		if err := b.examined(alone, discovered(alone)); err != nil {
+		if err := b.examine.admit(alone, discovered(alone)); err != nil {
 			b.log.Warn("a tool of workers cannot be used any more", "tool", name, "error", err)
 			delete(next, name)
 		}
 	}
-	if err := b.examined(next, discovered(next)); err != nil {
+	if err := b.examine.admit(next, discovered(next)); err != nil {
 		b.log.Warn("the tools of the workers cannot be used any more", "error", err)
 		clear(next)
 	}
@@ -106,12 +106,12 @@ func discovered(tools map[string]*known) []tool.Discovered {
 	return found
 }
 
-// examined has all tools looked at, and notes what they become.
-func (b *Backend) examined(next map[string]*known, found []tool.Discovered) error {
-	if b.examine == nil {
+// admit has all tools looked at, and notes what they become.
+func (e Examiner) admit(next map[string]*known, found []tool.Discovered) error {
+	if e == nil {
 		return nil
 	}
-	admitted, err := b.examine(found)
+	admitted, err := e(found)
 	if taken, ok := errors.AsType[*TakenError](err); ok {
 		return status.Error(codes.AlreadyExists, clipped(taken.Error()))
 	}

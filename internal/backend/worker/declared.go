@@ -91,7 +91,7 @@ func invalid(format string, args ...any) error {
 }
 
 // declaration reads a registration. Its errors are the status of the stream.
-func (b *Backend) declaration(register *sidecallv1.WorkerRegister) ([]*declared, error) {
+func (cfg *Config) declaration(register *sidecallv1.WorkerRegister) ([]*declared, error) {
 	switch {
 	case register.GetProtocolVersion() != protocolVersion:
 		return nil, status.Errorf(codes.FailedPrecondition, "protocol_version: the worker speaks version %d of the protocol, and this sidecar version %d: update the older of them",
@@ -104,13 +104,13 @@ func (b *Backend) declaration(register *sidecallv1.WorkerRegister) ([]*declared,
 		return nil, invalid("max_in_flight: it is %d; want at least 1, or 0 for 1", register.GetMaxInFlight())
 	case len(register.GetTools()) == 0:
 		return nil, invalid("tools: the worker has none: register at least one function")
-	case len(register.GetTools()) > b.cfg().MaxTools:
-		return nil, invalid("tools: the worker has %d, and the backend %s may have %d (max_tools)", len(register.GetTools()), b.cfg().Name, b.cfg().MaxTools)
+	case len(register.GetTools()) > cfg.MaxTools:
+		return nil, invalid("tools: the worker has %d, and the backend %s may have %d (max_tools)", len(register.GetTools()), cfg.Name, cfg.MaxTools)
 	}
 	tools := make([]*declared, len(register.GetTools()))
 	seen := make(map[string]bool, len(tools))
 	for i, t := range register.GetTools() {
-		d, err := b.declaredTool(t)
+		d, err := cfg.declaredTool(t)
 		if err != nil {
 			return nil, err
 		}
@@ -122,12 +122,12 @@ func (b *Backend) declaration(register *sidecallv1.WorkerRegister) ([]*declared,
 	return tools, nil
 }
 
-func (b *Backend) declaredTool(t *sidecallv1.WorkerTool) (*declared, error) {
+func (cfg *Config) declaredTool(t *sidecallv1.WorkerTool) (*declared, error) {
 	name := t.GetName()
-	if !toolName.MatchString(name) || len(b.cfg().Prefix)+len(name) > longestName {
+	if !toolName.MatchString(name) || len(cfg.Prefix)+len(name) > longestName {
 		with := ""
-		if b.cfg().Prefix != "" {
-			with = ", the prefix " + b.cfg().Prefix + " included"
+		if cfg.Prefix != "" {
+			with = ", the prefix " + cfg.Prefix + " included"
 		}
 		return nil, invalid("tool %s: a name is 1 to %d of A-Z a-z 0-9 _ -%s", shown(name), longestName, with)
 	}

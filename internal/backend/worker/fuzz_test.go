@@ -36,7 +36,7 @@ func FuzzDeclaration(f *testing.F) {
 		if proto.Unmarshal(data, &r) != nil {
 			return
 		}
-		tools, err := b.declaration(&r)
+		tools, err := b.cfg().declaration(&r)
 		if err != nil {
 			if s := status.Convert(err).Message(); s == "" || !utf8.ValidString(s) || len(s) > maxRefusal {
 				t.Fatalf("it is refused with %q", s)

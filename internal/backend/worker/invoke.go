@@ -32,7 +32,10 @@ func (b *Backend) Invoke(ctx context.Context, call backend.Invocation) (tool.Rep
 		return tool.Reply{}, tooLarge(most)
 	}
 	failpoint.Hit(failpoint.RequestUnsent)
-	b.enlist(inv)
+	b.mu.Lock()
+	b.roster.place(inv) // or put in line for one
+	inv.unserved = inv.state == waiting && !b.roster.serves(&inv.call)
+	b.mu.Unlock()
 	look := time.NewTimer(patience)
 	defer look.Stop()
 	for {
@@ -49,14 +52,6 @@ func (b *Backend) Invoke(ctx context.Context, call backend.Invocation) (tool.Rep
 			return b.giveUp(ctx, inv)
 		}
 	}
-}
-
-// enlist gives a call a place, or puts it in line for one.
-func (b *Backend) enlist(inv *invocation) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	b.roster.place(inv)
-	inv.unserved = inv.state == waiting && !b.roster.serves(&inv.call)
 }
 
 // lookAgain ends the wait of a call whose tool nobody serves, and did not when it was

@@ -334,8 +334,8 @@ func TestCancel(t *testing.T) {
 					got.want(t, c.code, c.proves)
 				}
 				synctest.Wait()
-				if r.Late() != c.late {
-					t.Errorf("%d results were late", r.Late())
+				if r.late.Load() != c.late {
+					t.Errorf("%d results were late", r.late.Load())
 				}
 				// Its place is free again.
 				next := r.call(t.Context(), to("add"))
@@ -373,8 +373,8 @@ func TestAFunctionThatDoesNotEndKeepsItsPlace(t *testing.T) {
 		(<-next).text(t, "next")
 		p.answer("17", "of nothing")
 		p.answer("", "of nothing")
-		if synctest.Wait(); r.Late() != 3 {
-			t.Errorf("%d results were late", r.Late())
+		if synctest.Wait(); r.late.Load() != 3 {
+			t.Errorf("%d results were late", r.late.Load())
 		}
 	})
 }

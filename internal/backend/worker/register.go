@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
 	"strings"
 
 	"google.golang.org/grpc/codes"
@@ -60,7 +59,7 @@ func (b *Backend) begun(ctx context.Context) error {
 // otherwise than a worker that serves it, it waits until that one has ended or is proven
 // to live: who hangs up and comes again is often here before its end is.
 func (b *Backend) register(tenant string, register *sidecallv1.WorkerRegister, stream Stream) (*session, error) {
-	tools, err := b.declaration(register)
+	tools, err := b.cfg().declaration(register)
 	if err != nil {
 		return nil, err
 	}
@@ -144,13 +143,15 @@ func (b *Backend) take(tenant string, register *sidecallv1.WorkerRegister, tools
 	if b.update == nil {
 		return nil, errParting
 	}
-	next, news, err := b.with(tenant, register.GetWorker(), tools)
+	b.mu.Lock()
+	next, news, err := b.roster.with(b.cfg(), tenant, register.GetWorker(), tools)
+	b.mu.Unlock()
 	if err != nil {
 		return nil, err
 	}
 	found := discovered(next)
 	if news.tools {
-		if err := b.examined(next, found); err != nil {
+		if err := b.examine.admit(next, found); err != nil {
 			return nil, err
 		}
 	}
@@ -158,88 +159,6 @@ func (b *Backend) take(tenant string, register *sidecallv1.WorkerRegister, tools
 		b.update(found, nil) // first: what it says may have its tools refused
 	}
 	return b.admit(tenant, register, tools, next, stream)
-}
-
-// news is what a registration changes.
-type news struct {
-	// tools: there are other tools than before. first: there was no worker.
-	tools, first bool
-}
-
-// with is what tools there are when a worker has come; or why it cannot.
-func (b *Backend) with(tenant, worker string, tools []*declared) (map[string]*known, news, error) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	if tenant != "" {
-		return b.beside(tools)
-	}
-	if all, _ := b.roster.staying(); all >= b.cfg().MaxWorkers {
-		return nil, news{}, status.Errorf(codes.ResourceExhausted, "the backend %s has %d workers, as many as it may have (max_workers)", b.cfg().Name, b.cfg().MaxWorkers)
-	}
-	next := maps.Clone(b.roster.known)
-	changed := b.forgotten(next, worker, tools)
-	for _, d := range tools {
-		was := next[d.Name]
-		if was != nil {
-			if what := d.differs(was.declared); what != "" {
-				if by := b.roster.server(d.Name); by != nil {
-					return nil, news{}, &conflict{by, d.Name, what}
-				}
-				was = nil
-			}
-		}
-		if was == nil {
-			changed, next[d.Name] = true, &known{declared: d, owner: worker}
-		}
-	}
-	if len(next) > b.cfg().MaxTools {
-		return nil, news{}, status.Errorf(codes.ResourceExhausted, "the workers of the backend %s would have %d tools, and may have %d (max_tools); those of workers that are away count",
-			b.cfg().Name, len(next), b.cfg().MaxTools)
-	}
-	return next, news{tools: changed, first: len(b.roster.sessions) == 0}, nil
-}
-
-// beside is with for a worker of a tenant with a name: what tools there are, and what they
-// are, is said by those of the tenant without one. It takes no more than half of the places.
-func (b *Backend) beside(tools []*declared) (map[string]*known, news, error) {
-	if all, named := b.roster.staying(); named >= max(b.cfg().MaxWorkers/2, 1) || all >= b.cfg().MaxWorkers {
-		return nil, news{}, status.Errorf(codes.ResourceExhausted,
-			"the backend %s has %d workers, %d of them at addresses with profiles, which may be half of max_workers (%d)", b.cfg().Name, all, named, b.cfg().MaxWorkers)
-	}
-	for _, d := range tools {
-		if was := b.roster.known[d.Name]; was == nil || d.differs(was.declared) != "" {
-			return nil, news{}, status.Errorf(codes.PermissionDenied,
-				"tool %.100q: at an address with profiles only tools are served that a worker at an address without has registered, and as that one declares them", d.Name)
-		}
-	}
-	return maps.Clone(b.roster.known), news{first: len(b.roster.sessions) == 0}, nil
-}
-
-// forgotten takes out the tools that the workers of a name had, have no more, and that
-// nobody serves.
-func (b *Backend) forgotten(from map[string]*known, worker string, tools []*declared) (some bool) {
-	has := make(map[string]bool, len(tools))
-	for _, d := range tools {
-		has[d.Name] = true
-	}
-	for name, k := range from {
-		if k.owner == worker && !has[name] && b.roster.server(name) == nil {
-			some = true
-			delete(from, name)
-		}
-	}
-	return some
-}
-
-// server is a worker of the tenant without a name that serves a tool; nil when there is
-// none.
-func (r *roster) server(target string) *session {
-	for s := range r.sessions {
-		if s.tenant == "" && s.stays() && s.tools[target] != nil {
-			return s
-		}
-	}
-	return nil
 }
 
 // clipped is a message that may have words of others in it, in one line.

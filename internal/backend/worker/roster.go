@@ -2,7 +2,11 @@ package worker
 
 import (
 	"container/list"
+	"maps"
 	"time"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
 
 	"github.com/sidecall/sidecall/internal/backend"
 	"github.com/sidecall/sidecall/internal/tool"
@@ -144,6 +148,86 @@ func (r *roster) staying() (all, named int) {
 		}
 	}
 	return all, named
+}
+
+// news is what a registration changes.
+type news struct {
+	// tools: there are other tools than before. first: there was no worker.
+	tools, first bool
+}
+
+// with is what tools there are when a worker has come; or why it cannot.
+func (r *roster) with(cfg *Config, tenant, worker string, tools []*declared) (map[string]*known, news, error) {
+	if tenant != "" {
+		return r.beside(cfg, tools)
+	}
+	if all, _ := r.staying(); all >= cfg.MaxWorkers {
+		return nil, news{}, status.Errorf(codes.ResourceExhausted, "the backend %s has %d workers, as many as it may have (max_workers)", cfg.Name, cfg.MaxWorkers)
+	}
+	next := maps.Clone(r.known)
+	changed := r.forgotten(next, worker, tools)
+	for _, d := range tools {
+		was := next[d.Name]
+		if was != nil {
+			if what := d.differs(was.declared); what != "" {
+				if by := r.server(d.Name); by != nil {
+					return nil, news{}, &conflict{by, d.Name, what}
+				}
+				was = nil
+			}
+		}
+		if was == nil {
+			changed, next[d.Name] = true, &known{declared: d, owner: worker}
+		}
+	}
+	if len(next) > cfg.MaxTools {
+		return nil, news{}, status.Errorf(codes.ResourceExhausted, "the workers of the backend %s would have %d tools, and may have %d (max_tools); those of workers that are away count",
+			cfg.Name, len(next), cfg.MaxTools)
+	}
+	return next, news{tools: changed, first: len(r.sessions) == 0}, nil
+}
+
+// beside is with for a worker of a tenant with a name: what tools there are, and what they
+// are, is said by those of the tenant without one. It takes no more than half of the places.
+func (r *roster) beside(cfg *Config, tools []*declared) (map[string]*known, news, error) {
+	if all, named := r.staying(); named >= max(cfg.MaxWorkers/2, 1) || all >= cfg.MaxWorkers {
+		return nil, news{}, status.Errorf(codes.ResourceExhausted,
+			"the backend %s has %d workers, %d of them at addresses with profiles, which may be half of max_workers (%d)", cfg.Name, all, named, cfg.MaxWorkers)
+	}
+	for _, d := range tools {
+		if was := r.known[d.Name]; was == nil || d.differs(was.declared) != "" {
+			return nil, news{}, status.Errorf(codes.PermissionDenied,
+				"tool %.100q: at an address with profiles only tools are served that a worker at an address without has registered, and as that one declares them", d.Name)
+		}
+	}
+	return maps.Clone(r.known), news{first: len(r.sessions) == 0}, nil
+}
+
+// forgotten takes out the tools that the workers of a name had, have no more, and that
+// nobody serves.
+func (r *roster) forgotten(from map[string]*known, worker string, tools []*declared) (some bool) {
+	has := make(map[string]bool, len(tools))
+	for _, d := range tools {
+		has[d.Name] = true
+	}
+	for name, k := range from {
+		if k.owner == worker && !has[name] && r.server(name) == nil {
+			some = true
+			delete(from, name)
+		}
+	}
+	return some
+}
+
+// server is a worker of the tenant without a name that serves a tool; nil when there is
+// none.
+func (r *roster) server(target string) *session {
+	for s := range r.sessions {
+		if s.tenant == "" && s.stays() && s.tools[target] != nil {
+			return s
+		}
+	}
+	return nil
 }
 
 // patience is how long a call waits for a worker to come: long enough for one that has

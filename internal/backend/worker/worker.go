@@ -241,9 +241,6 @@ func (b *Backend) enter() bool {
 	return true
 }
 
-// Late is how many results came when nobody waited for them any more.
-func (b *Backend) Late() int64 { return b.late.Load() }
-
 // Workers is how many workers there are now.
 func (b *Backend) Workers() int {
 	b.mu.Lock()
