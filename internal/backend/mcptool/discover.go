@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"log/slog"
 	"slices"
 	"strconv"
 
@@ -70,8 +71,7 @@ func (b *Backend) discover(ctx context.Context, s *session) ([]tool.Discovered, 
 	ctx, cancel := context.WithTimeoutCause(ctx, b.timing.List,
 		fmt.Errorf("the server did not answer within %s", b.timing.List))
 	defer cancel()
-	list := newToolList()
-	list.keyed = s.keyed()
+	list := NewListing(b.log, s.keyed())
 	defer func() {
 		s.taskTools.Store(&list.tasks)
 		if list.leftOut > maxComplaints {
@@ -80,7 +80,7 @@ func (b *Backend) discover(ctx context.Context, s *session) ([]tool.Discovered, 
 	}()
 	cursor := ""
 	for range maxPages {
-		p, err := b.page(ctx, s, cursor)
+		p, err := s.page(ctx, cursor, b.cfg.MaxMessage)
 		if err != nil {
 			return nil, err
 		}
@@ -88,7 +88,7 @@ func (b *Backend) discover(ctx context.Context, s *session) ([]tool.Discovered, 
 			b.log.Warn("the server's tool list is longer than is read", "limit_bytes", b.cfg.MaxList)
 			return list.tools, nil
 		}
-		if full := b.add(&list, p.Tools); full {
+		if full := list.add(p.Tools); full {
 			b.log.Warn("the server has more tools than are read", "limit", maxTools)
 			return list.tools, nil
 		}
@@ -101,8 +101,9 @@ func (b *Backend) discover(ctx context.Context, s *session) ([]tool.Discovered, 
 	return list.tools, nil
 }
 
-// toolList is the tool list as far as it was read.
-type toolList struct {
+// Listing is a tool list as far as it was read, page by page, within the bounds of this backend.
+type Listing struct {
+	log   *slog.Logger // is told of what is left out
 	tools []tool.Discovered
 	seen  map[string]bool
 	size  int // bytes of its pages
@@ -113,36 +114,37 @@ type toolList struct {
 	leftOut int
 }
 
-func newToolList() toolList {
-	return toolList{seen: make(map[string]bool), tasks: make(map[string]bool)}
+// NewListing begins a list of a server that honours the idempotency key of a call, if keyed.
+func NewListing(log *slog.Logger, keyed bool) *Listing {
+	return &Listing{log: log, keyed: keyed, seen: make(map[string]bool), tasks: make(map[string]bool)}
 }
 
 // add takes the tools of a page; full when there are more than are taken.
-func (b *Backend) add(list *toolList, page []json.RawMessage) (full bool) {
+func (l *Listing) add(page []json.RawMessage) (full bool) {
 	for _, raw := range page {
-		found, asTask, err := b.discovered(raw)
+		found, asTask, err := l.discovered(raw)
 		switch {
-		case err == nil && !list.seen[found.Name]:
-			if len(list.tools) == maxTools {
+		case err == nil && !l.seen[found.Name]:
+			if len(l.tools) == maxTools {
 				return true
 			}
-			list.seen[found.Name], found.Keyed = true, list.keyed
-			list.tools = append(list.tools, found)
+			l.seen[found.Name], found.Keyed = true, l.keyed
+			l.tools = append(l.tools, found)
 			if asTask {
-				list.tasks[found.Name] = true
+				l.tasks[found.Name] = true
 			}
 			continue
 		case err == nil:
 			err = fmt.Errorf("the name %q is taken", tool.ShortenBytes(found.Name, maxShownName))
 		}
-		if list.leftOut++; list.leftOut <= maxComplaints {
-			b.log.Warn("a tool was left out", "error", err)
+		if l.leftOut++; l.leftOut <= maxComplaints {
+			l.log.Warn("a tool was left out", "error", err)
 		}
 	}
 	return false
 }
 
-func (b *Backend) page(ctx context.Context, s *session, cursor string) (page, error) {
+func (s *session) page(ctx context.Context, cursor string, limit int) (page, error) {
 	c := &capture{whole: true}
 	result, err := s.client.ListTools(c.in(ctx), &mcp.ListToolsParams{Cursor: cursor})
 	a := s.done(c)
@@ -167,7 +169,7 @@ func (b *Backend) page(ctx context.Context, s *session, cursor string) (page, er
 	case httpError:
 		return page{}, fmt.Errorf("the server answers with HTTP status %d", a.status)
 	case tooLarge:
-		return page{}, fmt.Errorf("the tool list has more than %d bytes", b.cfg.MaxMessage)
+		return page{}, fmt.Errorf("the tool list has more than %d bytes", limit)
 	case notMCP, brokenOff:
 		return page{}, a.err
 	default:
@@ -182,33 +184,33 @@ func (b *Backend) page(ctx context.Context, s *session, cursor string) (page, er
 
 // discovered reads one tool, and repairs what can be repaired. asTask says that it can only be
 // called as a task.
-func (b *Backend) discovered(raw json.RawMessage) (d tool.Discovered, asTask bool, err error) {
-	var l listed
-	if err := json.Unmarshal(raw, &l); err != nil {
+func (l *Listing) discovered(raw json.RawMessage) (d tool.Discovered, asTask bool, err error) {
+	var one listed
+	if err := json.Unmarshal(raw, &one); err != nil {
 		return d, false, fmt.Errorf("it is malformed: %w", err)
 	}
-	if l.Name == "" {
+	if one.Name == "" {
 		return d, false, errors.New("it has no name")
 	}
-	d = tool.Discovered{Name: l.Name, Description: l.Description}
+	d = tool.Discovered{Name: one.Name, Description: one.Description}
 	var repaired bool
-	if d.InputSchema, repaired = inputSchema(l.InputSchema); repaired {
-		b.log.Warn("a tool's input schema cannot describe an object; any object is accepted", "tool", l.Name)
+	if d.InputSchema, repaired = inputSchema(one.InputSchema); repaired {
+		l.log.Warn("a tool's input schema cannot describe an object; any object is accepted", "tool", one.Name)
 	}
-	if isObject(l.OutputSchema) {
-		d.OutputSchema = l.OutputSchema
+	if isObject(one.OutputSchema) {
+		d.OutputSchema = one.OutputSchema
 	}
 	var a annotations
-	if len(l.Annotations) > 0 && json.Unmarshal(l.Annotations, &a) != nil {
-		b.log.Warn("a tool's annotations are malformed and ignored", "tool", l.Name)
+	if len(one.Annotations) > 0 && json.Unmarshal(one.Annotations, &a) != nil {
+		l.log.Warn("a tool's annotations are malformed and ignored", "tool", one.Name)
 		a = annotations{}
 	}
-	if l.Title != "" {
-		a.Title = l.Title
+	if one.Title != "" {
+		a.Title = one.Title
 	}
 	d.Effect, d.Claimed = a.effect()
 	d.Annotations = a.values()
-	return d, l.mustBeTask(), nil
+	return d, one.mustBeTask(), nil
 }
 
 // inputSchema returns a schema that says that it describes an object. MCP

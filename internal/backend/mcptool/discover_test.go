@@ -59,7 +59,7 @@ func TestOneToolAtATime(t *testing.T) {
 			Name: "a", InputSchema: anyObject, Claimed: true, Annotations: map[string]string{"destructiveHint": "true", "openWorldHint": "false"}},
 		`{"name":"a","annotations":{"readOnlyHint":"yes"}}`: {Name: "a", InputSchema: anyObject},
 	} {
-		got, _, err := b.discovered([]byte(raw))
+		got, _, err := NewListing(b.log, false).discovered([]byte(raw))
 		if err != nil {
 			t.Errorf("%s: %v", raw, err)
 		}
@@ -68,7 +68,7 @@ func TestOneToolAtATime(t *testing.T) {
 		}
 	}
 	for _, raw := range []string{`null`, `5`, `{}`, `{"name":5}`, `{"name":""}`} {
-		if _, _, err := b.discovered([]byte(raw)); err == nil {
+		if _, _, err := NewListing(b.log, false).discovered([]byte(raw)); err == nil {
 			t.Errorf("%s is a tool", raw)
 		}
 	}
@@ -242,7 +242,7 @@ func TestDelaysGrowWithinTheirBounds(t *testing.T) {
 	}
 	for fails, most := range map[int]time.Duration{0: time.Second, 1: 2 * time.Second, 3: 8 * time.Second, 4: 10 * time.Second, 29: 10 * time.Second, 1000: 10 * time.Second} {
 		for range 100 {
-			if d := b.backoff(fails); d < most/2 || d > most {
+			if d := b.timing.backoff(fails); d < most/2 || d > most {
 				t.Fatalf("after %d failures the delay is %s", fails, d)
 			}
 		}

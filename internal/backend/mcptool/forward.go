@@ -67,7 +67,7 @@ func (b *Backend) Forward(ctx context.Context, method string, params json.RawMes
 
 // hand hands a request on.
 func (b *Backend) hand(ctx context.Context, send func(context.Context, *session, json.RawMessage) error, params json.RawMessage, room backend.Room) (json.RawMessage, error) {
-	s, failure := b.acquire(ctx)
+	s, failure := b.state.acquire(ctx)
 	if failure != nil {
 		return nil, failure.Err
 	}

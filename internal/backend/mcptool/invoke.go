@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"strconv"
 	"sync"
-	"time"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 	"go.opentelemetry.io/otel"
@@ -20,7 +19,7 @@ const methodCall = "tools/call"
 
 // Invoke implements backend.Backend: one tools/call.
 func (b *Backend) Invoke(ctx context.Context, call backend.Invocation) (tool.Reply, *tool.Failure) {
-	s, failure := b.acquire(ctx)
+	s, failure := b.state.acquire(ctx)
 	if failure != nil {
 		return tool.Reply{}, failure
 	}
@@ -133,40 +132,6 @@ func (h *hearing) stop() {
 			h.session.linger()
 		}
 		h.session = nil
-	}
-}
-
-// acquire returns the session for one call; the caller must leave it.
-func (b *Backend) acquire(ctx context.Context) (*session, *tool.Failure) {
-	if ctx.Err() != nil {
-		return nil, ended(ctx, tool.NotExecuted)
-	}
-	if st := b.state.Load(); st.session != nil && st.session.enter() {
-		return st.session, nil
-	}
-	return b.acquireNext(ctx)
-}
-
-// acquireNext waits for the next session, unless it cannot come in time.
-func (b *Backend) acquireNext(ctx context.Context) (*session, *tool.Failure) {
-	until := time.Now().Add(readyWait)
-	timer := time.NewTimer(readyWait)
-	defer timer.Stop()
-	for {
-		st := b.state.Load()
-		switch {
-		case st.session != nil && st.session.enter():
-			return st.session, nil
-		case st.opening == nil || st.due.After(until):
-			return nil, downFailure(st)
-		}
-		select {
-		case <-st.opening:
-		case <-timer.C:
-			return nil, downFailure(b.state.Load())
-		case <-ctx.Done():
-			return nil, ended(ctx, tool.NotExecuted)
-		}
 	}
 }
 

@@ -160,7 +160,7 @@ type Backend struct {
 	http   *http.Client // nil for stdio
 
 	// state is what Invoke looks at; only Run changes it.
-	state atomic.Pointer[state]
+	state current
 	// modern is set while the newest protocol is to be tried: see open.
 	modern bool
 	// attempts numbers progress tokens.
@@ -179,18 +179,6 @@ type Backend struct {
 }
 
 var _ backend.Discoverer = (*Backend)(nil)
-
-// state is whether calls can be made.
-type state struct {
-	session *session // nil while there is none
-	// opening is not nil while a session is being opened, or is to be: calls then
-	// wait a little. Closed when the state is over.
-	opening chan struct{}
-	// due is when the next try to open one begins; zero while one is under way.
-	due time.Time
-	// reason says why there is no session.
-	reason error
-}
 
 var errNotStarted = errors.New("the backend has not been started")
 

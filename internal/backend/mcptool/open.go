@@ -47,7 +47,7 @@ func (b *Backend) open(ctx context.Context) (*session, []tool.Discovered, error)
 	if len(b.cfg.HandsOn) > 0 {
 		client.AddReceivingMiddleware(questioned(s))
 	}
-	if err := b.speaksTasks(client, s); err != nil {
+	if err := speaksTasks(client, s); err != nil {
 		return nil, nil, err
 	}
 	version := settledProtocol

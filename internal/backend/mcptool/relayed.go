@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"log/slog"
 
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
@@ -96,20 +95,6 @@ func Unanswered(ctx context.Context, sent bool, err error) *tool.Failure {
 	return unansweredFailure(ctx, seen{sent: sent, answer: answer{err: err}}, err)
 }
 
-// Listing is a tool list that is read page by page, within the bounds of this backend.
-type Listing struct {
-	list toolList
-	read Backend // as far as it says what is wrong with a tool
-}
-
-// NewListing begins a list of a server that honours the idempotency key of a call, if keyed. What is left
-// out of it is logged.
-func NewListing(log *slog.Logger, keyed bool) *Listing {
-	l := &Listing{list: newToolList(), read: Backend{log: log}}
-	l.list.keyed = keyed
-	return l
-}
-
 // Keyed reports that a server says that it honours the idempotency key of a call, in the result with
 // which it tells what it can.
 func Keyed(result json.RawMessage) bool {
@@ -123,12 +108,12 @@ func (l *Listing) Add(result json.RawMessage) (next string, err error) {
 	if err := json.Unmarshal(result, &p); err != nil {
 		return "", fmt.Errorf("the tool list is not in the shape that MCP demands: %w", err)
 	}
-	if l.list.size += len(result); l.list.size > defaultMaxList || l.read.add(&l.list, p.Tools) {
-		l.read.log.Warn("the server has more tools than are read")
+	if l.size += len(result); l.size > defaultMaxList || l.add(p.Tools) {
+		l.log.Warn("the server has more tools than are read")
 		return "", nil
 	}
 	return p.NextCursor, nil
 }
 
 // Tools are those that were read.
-func (l *Listing) Tools() []tool.Discovered { return l.list.tools }
+func (l *Listing) Tools() []tool.Discovered { return l.tools }

@@ -43,19 +43,19 @@ func (b *Backend) Run(ctx context.Context, update func(tools []tool.Discovered, 
 		fails int    // in a row
 		told  string // the reason that update was last told
 	)
-	b.await(errOpening)
+	b.state.await(errOpening)
 	for {
 		s, tools, err := b.open(ctx)
 		var lived time.Duration
 		if err == nil {
 			update(tools, nil) // first: what it says may have its tools refused
-			b.turn(&state{session: s})
+			b.state.turn(&state{session: s})
 			told = ""
 			err = b.keep(ctx, s, tools, update)
 			lived = time.Since(s.since)
 		}
 		if ctx.Err() != nil {
-			b.turn(&state{reason: errClosed})
+			b.state.turn(&state{reason: errClosed})
 			if s != nil {
 				s.refuse()
 				s.end()
@@ -65,15 +65,15 @@ func (b *Backend) Run(ctx context.Context, update func(tools []tool.Discovered, 
 		// A server that forgets every session at once is treated as one
 		// that fails.
 		if errors.Is(err, errExpired) && lived > b.timing.RestartBase {
-			b.await(errOpening)
+			b.state.await(errOpening)
 			b.retire(s, err)
 			continue
 		}
 		if lived > b.timing.RestartMax {
 			fails = 0
 		}
-		wait := b.backoff(fails)
-		b.turn(&state{opening: make(chan struct{}), due: time.Now().Add(wait), reason: err})
+		wait := b.timing.backoff(fails)
+		b.state.turn(&state{opening: make(chan struct{}), due: time.Now().Add(wait), reason: err})
 		if s != nil {
 			b.retire(s, err)
 		}
@@ -83,21 +83,8 @@ func (b *Backend) Run(ctx context.Context, update func(tools []tool.Discovered, 
 			update(nil, err)
 		}
 		pause(ctx, wait)
-		b.await(err)
+		b.state.await(err)
 		fails++
-	}
-}
-
-// await says that a session is being opened, which calls then wait for; reason is why
-// there is none yet.
-func (b *Backend) await(reason error) {
-	b.turn(&state{opening: make(chan struct{}), reason: reason})
-}
-
-// turn puts a state in the place of another, and tells those who wait for that.
-func (b *Backend) turn(next *state) {
-	if before := b.state.Swap(next); before.opening != nil {
-		close(before.opening)
 	}
 }
 
@@ -121,10 +108,10 @@ func (b *Backend) retire(s *session, reason error) {
 
 // backoff is how long to wait after that many failures in a row: between half
 // and the whole of a delay that doubles up to its maximum.
-func (b *Backend) backoff(fails int) time.Duration {
-	d := b.timing.RestartMax
+func (t Timing) backoff(fails int) time.Duration {
+	d := t.RestartMax
 	if fails < 30 { // a shift that cannot overflow
-		d = min(d, b.timing.RestartBase<<fails)
+		d = min(d, t.RestartBase<<fails)
 	}
 	return d/2 + rand.N(d/2+1)
 }
@@ -164,17 +151,17 @@ func (b *Backend) keep(ctx context.Context, s *session, tools []tool.Discovered,
 		if !suspect && (s.busy() || s.silence() < b.timing.PingEvery) {
 			continue
 		}
-		if err := b.alive(ctx, s); err != nil {
+		if err := s.alive(ctx, b.timing.Ping); err != nil {
 			return err
 		}
 	}
 }
 
 // alive pings the server and returns an error when it hangs.
-func (b *Backend) alive(ctx context.Context, s *session) error {
+func (s *session) alive(ctx context.Context, within time.Duration) error {
 	var missed error
 	for range missedPings {
-		if missed = s.ping(ctx, b.timing.Ping); missed == nil {
+		if missed = s.ping(ctx, within); missed == nil {
 			return nil
 		}
 		select {

@@ -48,7 +48,7 @@ type asTask struct {
 }
 
 // speaksTasks lets the SDK send what is about tasks, which it does not know.
-func (b *Backend) speaksTasks(client *mcp.Client, s *session) error {
+func speaksTasks(client *mcp.Client, s *session) error {
 	for _, method := range []string{methodTaskGet, methodTaskResult, methodTaskUpdate, methodTaskCancel} {
 		if err := mcp.AddSendingCustomMethod[*taskParams, *unread](client, method); err != nil {
 			return err
@@ -246,7 +246,7 @@ func (f *following) cancel(ctx context.Context) {
 
 // askOfTask sends one request about a task, on whichever session there is.
 func (b *Backend) askOfTask(ctx context.Context, method string, params *taskParams, hearing *hearing, room backend.Room) answer {
-	s, failure := b.acquire(ctx)
+	s, failure := b.state.acquire(ctx)
 	if failure != nil {
 		return answer{err: failure.Err}
 	}
