@@ -25,7 +25,7 @@ func ParseArgs(toolName, raw string) (map[string]any, *tool.Error) {
 // sensitive properties, broken text is not repeated in the violation.
 func (s *Schema) ParseArgs(raw string) (map[string]any, *tool.Error) {
 	args, violation := ParseArgs(s.name, raw)
-	if violation != nil && (s.Prepare() != nil || s.sensitive().any()) {
+	if violation != nil && s.sensitive().any() {
 		violation.Received = tool.ReceivedRedacted
 	}
 	return args, violation

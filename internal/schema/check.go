@@ -47,23 +47,30 @@ func (s *Schema) check(ctx context.Context, args map[string]any, size int) (chec
 	if !errors.As(err, &verdict) {
 		return nil, nil, []tool.Error{internal(s.name)}, nil
 	}
-	l := c.look(ctx)
-	checked, notes, violations = s.mend(args, verdict, l)
-	return checked, notes, violations, l.ended()
+	t := trial{s, c.look(ctx)}
+	checked, notes, violations = t.mend(args, verdict)
+	return checked, notes, violations, t.ended()
+}
+
+// trial is of the arguments of one call that do not fit as they are, with the looks at them
+// that there are.
+type trial struct {
+	*Schema
+	*looks
 }
 
 // mend leaves out and spells anew what may be, or says what is wrong.
-func (s *Schema) mend(args map[string]any, verdict *jsonschema.ValidationError, l *looks) (checked map[string]any, notes []string, violations []tool.Error) {
-	if verdict, checked, notes = s.dropNulls(args, verdict, l); verdict == nil {
+func (t trial) mend(args map[string]any, verdict *jsonschema.ValidationError) (checked map[string]any, notes []string, violations []tool.Error) {
+	if verdict, checked, notes = t.dropNulls(args, verdict); verdict == nil {
 		return checked, notes, nil
 	}
-	if s.options.Coerce {
+	if t.options.Coerce {
 		var more []string
-		if verdict, checked, more = s.coerce(args, checked, verdict, l); verdict == nil {
+		if verdict, checked, more = t.coerce(checked, verdict); verdict == nil {
 			return checked, append(notes, more...), nil
 		}
 	}
-	return nil, nil, s.explain(args, checked, verdict, l)
+	return nil, nil, t.explain(args, checked, verdict)
 }
 
 func (s *Schema) tooDeep() tool.Error {
@@ -96,7 +103,7 @@ const maxRounds = 8
 
 // dropNulls leaves out the nulls that the verdict complains of, except those of
 // properties that then turn out to be required.
-func (s *Schema) dropNulls(args map[string]any, verdict *jsonschema.ValidationError, l *looks) (*jsonschema.ValidationError, map[string]any, []string) {
+func (t trial) dropNulls(args map[string]any, verdict *jsonschema.ValidationError) (*jsonschema.ValidationError, map[string]any, []string) {
 	nulls := nullsIn(verdict, args, map[string]bool{}, nil)
 	slices.SortFunc(nulls, func(a, b location) int { return slices.CompareFunc(a, b, compareTokens) })
 	for round := 0; len(nulls) > 0 && round < maxRounds; round++ {
@@ -108,7 +115,7 @@ func (s *Schema) dropNulls(args map[string]any, verdict *jsonschema.ValidationEr
 				notes = noted(notes, "left out "+at.field(args)+", which was null")
 			}
 		}
-		err := l.judge(s.root(), slim)
+		err := t.judge(t.root(), slim)
 		if err == nil {
 			return nil, slim, notes
 		}
@@ -116,7 +123,7 @@ func (s *Schema) dropNulls(args map[string]any, verdict *jsonschema.ValidationEr
 		if !ok {
 			break
 		}
-		_, findings := s.examine(slim, after, l)
+		_, findings := t.examine(slim, after)
 		missing := map[string]bool{}
 		for _, f := range findings {
 			if f.missing() {
@@ -156,8 +163,8 @@ func nullsIn(e *jsonschema.ValidationError, args any, known map[string]bool, out
 
 // coerce replaces values by what they spell, where that is what the schema
 // wants and nothing is lost.
-func (s *Schema) coerce(given, args map[string]any, verdict *jsonschema.ValidationError, l *looks) (*jsonschema.ValidationError, map[string]any, []string) {
-	x, findings := s.examine(args, verdict, l)
+func (t trial) coerce(args map[string]any, verdict *jsonschema.ValidationError) (*jsonschema.ValidationError, map[string]any, []string) {
+	x, findings := t.examine(args, verdict)
 	out := clone(args).(map[string]any)
 	var notes []string
 	for _, f := range findings {
@@ -174,7 +181,7 @@ func (s *Schema) coerce(given, args map[string]any, verdict *jsonschema.Validati
 	if len(notes) == 0 {
 		return verdict, args, nil
 	}
-	err := l.judge(s.root(), out)
+	err := t.judge(t.root(), out)
 	if after, ok := errors.AsType[*jsonschema.ValidationError](err); ok || err == nil {
 		return after, out, notes
 	}

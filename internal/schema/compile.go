@@ -29,18 +29,52 @@ type Options struct {
 // Schema checks the arguments of one tool. It is immutable and safe for
 // concurrent use.
 type Schema struct {
-	name    string
-	source  []byte
+	document
+
 	options Options
-
-	compiled func() (checker, error) // once; at the latest at the first Check
-	index    func() *index           // once, at the first violation
-	secrets  func() *sensitiveness   // likewise
-
-	size    int            // instructions of its patterns, where it was only read
-	meter   *pattern.Meter // nil where steps are not counted
-	counted sync.Pool      // of *Schema, the same with meters: see Weigh
+	secrets func() *sensitiveness // once, at the first violation
+	counted sync.Pool             // of *Schema, the same with meters: see Weigh
 }
+
+// document is a schema as it was written, which is compiled when it is needed.
+type document struct {
+	name   string // of the tool
+	source []byte
+
+	compiled func() (checker, error) // once; at the latest at the first check
+	index    func() *index           // once, at the first violation
+
+	size  int            // instructions of its patterns, where it was only read
+	meter *pattern.Meter // nil where steps are not counted
+}
+
+func (d *document) onceBy(compile func() (checker, error)) {
+	d.compiled = sync.OnceValues(compile)
+	d.index = sync.OnceValue(func() *index { return newIndex(d.root(), d.source) })
+}
+
+// read takes what is evidently in order as it is, and compiles what is not.
+func (d *document) read(doc any) error {
+	if found := (patterns{}); sound(doc, found) {
+		d.size = found.total()
+		return nil
+	}
+	c, err := d.compiled()
+	d.size = c.patterns.total()
+	return err
+}
+
+// root is the compiled schema. It may be asked for once that has succeeded.
+func (d *document) root() *jsonschema.Schema {
+	c, _ := d.compiled() // see above
+	return c.root
+}
+
+// Name is the name of the tool.
+func (d *document) Name() string { return d.name }
+
+// Instructions is how many its patterns have together.
+func (d *document) Instructions() int { return d.size }
 
 // checker is the compiled form of a schema.
 type checker struct {
@@ -87,30 +121,20 @@ func compileDoc(name string, inputSchema []byte, doc any, opts Options) (*Schema
 		return nil, fail
 	}
 	s := newSchema(name, inputSchema, opts, nil)
-	if found := (patterns{}); sound(doc, found) {
-		s.size = found.total()
-		return s, nil
-	}
-	c, err := s.compiled()
-	if err != nil {
+	if err := s.read(doc); err != nil {
 		return nil, err
 	}
-	s.size = c.patterns.total()
 	return s, nil
 }
 
 // newSchema is a schema that is not compiled yet; with a meter, its patterns are
 // counted.
 func newSchema(name string, source []byte, opts Options, meter *pattern.Meter) *Schema {
-	s := &Schema{name: name, source: source, options: opts, meter: meter}
-	s.compiled = sync.OnceValues(s.compile)
-	s.index = sync.OnceValue(func() *index { return newIndex(s.root(), s.source) })
+	s := &Schema{document: document{name: name, source: source, meter: meter}, options: opts}
+	s.onceBy(s.compile)
 	s.secrets = sync.OnceValue(func() *sensitiveness { return newSensitiveness(s.root(), s.options.Sensitive, s.index()) })
 	return s
 }
-
-// Instructions is how many its patterns have together.
-func (s *Schema) Instructions() int { return s.size }
 
 // Prepare does now what the first Check would have to do. Whoever registers
 // tools may call it in the background. The error is a *CompileError, but for a
@@ -141,16 +165,14 @@ func (s *Schema) compile() (checker, error) {
 	return c, nil
 }
 
-// root is the compiled schema. It may be asked for once Prepare has succeeded.
-func (s *Schema) root() *jsonschema.Schema {
-	c, _ := s.compiled() // see above
-	return c.root
+// sensitive is what is never shown, for one look at arguments: of a nil schema, and of one
+// that cannot be compiled, everything.
+func (s *Schema) sensitive() *sensitiveness {
+	if s.Prepare() != nil {
+		return &sensitiveness{all: true}
+	}
+	return s.secrets().forOne()
 }
-
-// Name is the name of the tool.
-func (s *Schema) Name() string { return s.name }
-
-func (s *Schema) sensitive() *sensitiveness { return s.secrets().forOne() }
 
 // readSchema parses the text of a schema.
 func readSchema(name string, text []byte) (any, *CompileError) {

@@ -18,10 +18,10 @@ type examined struct {
 	ix    *index
 }
 
-func (s *Schema) examine(args map[string]any, verdict *jsonschema.ValidationError, l *looks) (*examined, []finding) {
-	c := &collector{looks: l, ix: s.index(), args: args, chosen: choices{}}
+func (t trial) examine(args map[string]any, verdict *jsonschema.ValidationError) (*examined, []finding) {
+	c := &collector{looks: t.looks, ix: t.index(), args: args, chosen: choices{}}
 	findings := c.findings(verdict, nil)
-	return &examined{looks: l, root: s.root(), args: args, ix: c.ix, nodes: nodes{chosen: c.chosen, fitting: map[choice]bool{}, looks: l}}, findings
+	return &examined{looks: t.looks, root: t.root(), args: args, ix: c.ix, nodes: nodes{chosen: c.chosen, fitting: map[choice]bool{}, looks: t.looks}}, findings
 }
 
 // schemasAt lists what applies at l.

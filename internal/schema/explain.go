@@ -28,9 +28,9 @@ type explainer struct {
 }
 
 // explain turns the library's verdict on args into violations.
-func (s *Schema) explain(given, args map[string]any, verdict *jsonschema.ValidationError, l *looks) []tool.Error {
-	at, findings := s.examine(args, verdict, l)
-	x := explainer{at, s.name, given, s.sensitive(), shortener{looks: l, ix: at.ix}}
+func (t trial) explain(given, args map[string]any, verdict *jsonschema.ValidationError) []tool.Error {
+	at, findings := t.examine(args, verdict)
+	x := explainer{at, t.name, given, t.sensitive(), shortener{looks: t.looks, ix: at.ix}}
 	if len(findings) > maxConsidered {
 		slices.SortStableFunc(findings, compareFindings)
 		findings = findings[:maxConsidered]

@@ -26,16 +26,13 @@ func (s *Schema) Required() []string {
 // property that is sensitive (Options.Sensitive, writeOnly, format: password).
 // Of a nil schema, and of one that cannot be compiled, everything is.
 func (s *Schema) Secret(path ...string) bool {
-	return s.Prepare() != nil || s.sensitive().covers(path)
+	return s.sensitive().covers(path)
 }
 
 // SecretTexts lists what in args is never shown, each scalar as text, so that
 // it can be looked for elsewhere. Empty strings and nulls are not listed; the
 // order is no particular one.
 func (s *Schema) SecretTexts(args map[string]any) []string {
-	if s.Prepare() != nil {
-		return (&sensitiveness{all: true}).texts(args, true, nil)
-	}
 	secrets := s.sensitive()
 	if !secrets.any() {
 		return nil

@@ -17,15 +17,9 @@ import (
 // Output checks structured results of one tool. It is immutable and safe for
 // concurrent use.
 type Output struct {
-	name   string
-	source []byte
+	document
 
-	compiled func() (checker, error) // once; at the latest at the first Validate
-	index    func() *index           // once, at the first complaint
-
-	size    int            // instructions of its patterns, where it was only read
-	meter   *pattern.Meter // nil where steps are not counted
-	counted sync.Pool      // of *Output, the same with meters
+	counted sync.Pool // of *Output, the same with meters
 }
 
 // CompileOutput reads the output schema of a tool, as Compile does. Formats are
@@ -38,24 +32,17 @@ func CompileOutput(name string, outputSchema []byte) (*Output, error) {
 		return nil, &OutputError{*fail}
 	}
 	o := newOutput(name, outputSchema, nil)
-	if found := (patterns{}); sound(doc, found) {
-		o.size = found.total()
-		return o, nil
-	}
-	c, err := o.compiled()
-	if err != nil {
+	if err := o.read(doc); err != nil {
 		return nil, err
 	}
-	o.size = c.patterns.total()
 	return o, nil
 }
 
 // newOutput is an Output that is not compiled yet; with a meter, its patterns are
 // counted.
 func newOutput(name string, source []byte, meter *pattern.Meter) *Output {
-	o := &Output{name: name, source: source, meter: meter}
-	o.compiled = sync.OnceValues(o.compile)
-	o.index = sync.OnceValue(func() *index { c, _ := o.compiled(); return newIndex(c.root, o.source) })
+	o := &Output{document: document{name: name, source: source, meter: meter}}
+	o.onceBy(o.compile)
 	return o
 }
 
@@ -70,9 +57,6 @@ func (o *Output) compile() (checker, error) {
 	}
 	return c, nil
 }
-
-// Instructions is how many its patterns have together.
-func (o *Output) Instructions() int { return o.size }
 
 // Validate says in one short sentence what is wrong with a decoded result;
 // empty when it fits. v is made as for Canonical. The sentence names the place

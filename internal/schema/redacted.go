@@ -10,20 +10,13 @@ func (s *Schema) Redacted(args map[string]any) map[string]any {
 	if !s.HasSecret(args) {
 		return args
 	}
-	return s.concealed().redacted(args).(map[string]any)
+	return s.sensitive().redacted(args).(map[string]any)
 }
 
 // HasSecret reports whether some value in args is never shown.
 func (s *Schema) HasSecret(args map[string]any) bool {
-	secrets := s.concealed()
+	secrets := s.sensitive()
 	return args != nil && (secrets.all || secrets.within(args))
-}
-
-func (s *Schema) concealed() *sensitiveness {
-	if s.Prepare() != nil {
-		return &sensitiveness{all: true}
-	}
-	return s.sensitive()
 }
 
 func (s *sensitiveness) redacted(v any) any {

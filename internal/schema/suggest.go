@@ -53,9 +53,9 @@ func (s *Schema) mended(ctx context.Context, args map[string]any) map[string]any
 	if err != nil {
 		return nil
 	}
-	l := c.look(ctx)
+	t := trial{s, c.look(ctx)}
 	for range maxMended {
-		err := l.judge(c.root, args)
+		err := t.judge(c.root, args)
 		if err == nil {
 			return args
 		}
@@ -63,10 +63,10 @@ func (s *Schema) mended(ctx context.Context, args map[string]any) map[string]any
 		if !ok {
 			return nil
 		}
-		if verdict, args, _ = s.dropNulls(args, verdict, l); verdict == nil {
+		if verdict, args, _ = t.dropNulls(args, verdict); verdict == nil {
 			return args
 		}
-		x, findings := s.examine(args, verdict, l)
+		x, findings := t.examine(args, verdict)
 		edits := x.edits(findings)
 		if len(edits) == 0 {
 			return nil
