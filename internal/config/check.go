@@ -106,9 +106,16 @@ func (k *checker) profiles() {
 // files keeps the files apart that the sidecar writes: one would be the end of the
 // other.
 func (k *checker) files() {
+	store, journal := "", ""
+	if k.Store.Embedded != nil {
+		store = k.Store.Embedded.Path.Reveal()
+	}
+	if k.Journal.On(k.Store.Kind()) {
+		journal = k.JournalPath()
+	}
 	files := []struct{ what, path, key, best string }{
-		{"store", k.storeFile(), "", ""},
-		{"journal", k.journalPath(), "journal.path", ", best on another disk"},
+		{"store", store, "", ""},
+		{"journal", journal, "journal.path", ", best on another disk"},
 		{"pins", k.PinsFile(), "pins.path", ""},
 		{"observed calls", k.ObservedFile(), "observe.file", ""},
 	}
@@ -119,18 +126,4 @@ func (k *checker) files() {
 			}
 		}
 	}
-}
-
-func (k *checker) storeFile() string {
-	if k.Store.Embedded == nil {
-		return ""
-	}
-	return k.Store.Embedded.Path.Reveal()
-}
-
-func (k *checker) journalPath() string {
-	if !k.Journal.On(k.Store.Kind()) {
-		return ""
-	}
-	return k.JournalPath()
 }

@@ -82,13 +82,13 @@ backends:
 		c := load(path)
 		socket, _ := c.OperatorAddress()
 		for is, want := range map[string]string{
-			c.Store.Embedded.Path.Reveal():                  "data/calls.db",
-			c.JournalPath():                                 "sidecall.journal",
-			c.PinsFile():                                    "sidecall.pins",
-			c.Backends["files"].Exec.Dir.Reveal():           "tools",
-			c.Backends["shop"].HTTP.TLS.CA.Reveal():         "ca.pem",
-			c.FileReferences()[0].Path:                      "key",
-			strings.TrimPrefix(socket, "unix://"):           "data/calls.operator.sock",
+			c.Store.Embedded.Path.Reveal():                "data/calls.db",
+			c.JournalPath():                               "sidecall.journal",
+			c.PinsFile():                                  "sidecall.pins",
+			c.Backends["files"].Exec.Dir.Reveal():         "tools",
+			c.Backends["shop"].HTTP.TLS.CA.Reveal():       "ca.pem",
+			c.FileReferences()[0].Path:                    "key",
+			strings.TrimPrefix(socket, "unix://"):         "data/calls.operator.sock",
 			filepath.Join(c.Dir, "where commands run in"): "where commands run in",
 		} {
 			if is != filepath.Join(dir, want) {

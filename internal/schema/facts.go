@@ -39,3 +39,20 @@ func (s *Schema) SecretTexts(args map[string]any) []string {
 	}
 	return secrets.texts(args, secrets.all, nil)
 }
+
+// Redacted is args with tool.ReceivedRedacted in the place of each value that is
+// never shown, for what is kept of a call or told of it. Where there is no secret it
+// is args itself; args is never changed. Of a nil schema, and of one that cannot be
+// compiled, every value is one.
+func (s *Schema) Redacted(args map[string]any) map[string]any {
+	if !s.HasSecret(args) {
+		return args
+	}
+	return s.sensitive().redacted(args).(map[string]any)
+}
+
+// HasSecret reports whether some value in args is never shown.
+func (s *Schema) HasSecret(args map[string]any) bool {
+	secrets := s.sensitive()
+	return args != nil && (secrets.all || secrets.within(args))
+}

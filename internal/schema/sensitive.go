@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+
+	"github.com/sidecall/sidecall/internal/tool"
 )
 
 // sensitiveness knows the property names whose values are never shown. It goes
@@ -127,4 +129,28 @@ func (s *sensitiveness) texts(v any, secret bool, out []string) []string {
 		}
 	}
 	return out
+}
+
+func (s *sensitiveness) redacted(v any) any {
+	switch v := v.(type) {
+	case map[string]any:
+		out := make(map[string]any, len(v))
+		for name, child := range v {
+			if out[name] = tool.ReceivedRedacted; !s.has(name) {
+				out[name] = s.redacted(child)
+			}
+		}
+		return out
+	case []any:
+		out := make([]any, len(v))
+		for i, child := range v {
+			out[i] = s.redacted(child)
+		}
+		return out
+	case string:
+		if s.inside(v) {
+			return tool.ReceivedRedacted
+		}
+	}
+	return v
 }

@@ -100,12 +100,11 @@ func (s *server) request(text []byte, m message) {
 		s.asks[as] = id
 	}
 	s.mu.Unlock()
-	switch {
-	case many:
+	if many {
 		s.tell(failed(json.RawMessage(m.ID), codeInvalidRequest, fmt.Sprintf("at most %d requests wait for the client, with ids of at most %d bytes", mostAsks, longestID), nil))
-	default:
-		s.write(text)
+		return
 	}
+	s.write(text)
 }
 
 // notified looks at a note of the server, and returns it as the client is told it.

@@ -74,12 +74,11 @@ type Relay struct {
 	tools   tools
 	ids     ids
 	opening opening
+	lives   atomic.Int64 // how many servers there were
 
-	mu     sync.Mutex
-	now    *server       // nil while there is none
-	turned chan struct{} // closed when now is another
-	// lives is how many servers there were.
-	lives    int
+	mu       sync.Mutex
+	now      *server       // nil while there is none
+	turned   chan struct{} // closed when now is another
 	nameless sync.Once
 }
 

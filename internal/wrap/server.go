@@ -83,12 +83,8 @@ var givenUp = new(mcptool.Relayed)
 
 // open begins a life of the server.
 func (r *Relay) open() (s *server, err error) {
-	r.mu.Lock()
-	r.lives++
-	first := r.lives == 1
-	r.mu.Unlock()
 	s = &server{
-		Relay: r, first: first, silent: make(chan struct{}),
+		Relay: r, first: r.lives.Add(1) == 1, silent: make(chan struct{}),
 		waits: map[string]chan<- mcptool.Relayed{}, passed: map[string]passing{}, asks: map[string]string{}, beats: map[string]func(){},
 	}
 	s.Link, err = r.Open(s)

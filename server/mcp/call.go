@@ -47,7 +47,7 @@ func (f *face) call(ctx context.Context, req *sdk.CallToolRequest) (*sdk.CallToo
 		ToolName: req.Params.Name, ArgumentsJson: string(req.Params.Arguments), Profile: f.profile,
 	}}
 	ctx = traced(ctx, req.Params.GetMeta())
-	res, task, err := f.made(ctx, req, in, call)
+	res, task, err := f.runOrHand(ctx, req, in, call)
 	switch {
 	case task != nil:
 		return handed(task), nil
@@ -62,15 +62,6 @@ func (f *face) call(ctx context.Context, req *sdk.CallToolRequest) (*sdk.CallToo
 		return waiting(res, req.Params, in, at), nil
 	}
 	return mcpresult.Of(res), nil
-}
-
-// made makes a call, which is a task where its client takes one and it is long.
-func (f *face) made(ctx context.Context, req *sdk.CallToolRequest, of named, call *sidecallv1.ExecuteToolStreamRequest) (*sidecallv1.ExecuteToolResponse, *taskResult, error) {
-	if takesTasks(req.Session, req.Params.GetMeta()) {
-		return f.runOrHand(ctx, req, of, call)
-	}
-	res, err := caller{f.options, req.Session, req.Params.GetProgressToken()}.run(ctx, ctx, call)
-	return res, nil, err
 }
 
 // handedOn is what the tool's server is told beside the arguments.

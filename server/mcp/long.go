@@ -11,9 +11,14 @@ import (
 	sidecallv1 "github.com/sidecall/sidecall/proto/sidecall/v1"
 )
 
-// runOrHand makes a call of a client that takes tasks. One that has not ended after a while goes on
+// runOrHand makes a call. Of a client that takes tasks, one that has not ended after a while goes on
 // without its request, which is answered with its handle.
 func (f *face) runOrHand(ctx context.Context, req *sdk.CallToolRequest, of named, call *sidecallv1.ExecuteToolStreamRequest) (*sidecallv1.ExecuteToolResponse, *taskResult, error) {
+	client := caller{f.options, req.Session, req.Params.GetProgressToken()}
+	if !takesTasks(req.Session, req.Params.GetMeta()) {
+		res, err := client.run(ctx, ctx, call)
+		return res, nil, err
+	}
 	type end struct {
 		res *sidecallv1.ExecuteToolResponse
 		err error
@@ -27,7 +32,7 @@ func (f *face) runOrHand(ctx context.Context, req *sdk.CallToolRequest, of named
 		var e end
 		defer func() { ended <- e }()
 		defer f.options.recovered("tools/call", &e.err)
-		e.res, e.err = caller{f.options, req.Session, req.Params.GetProgressToken()}.run(running, told, call)
+		e.res, e.err = client.run(running, told, call)
 	})
 	ticker := time.NewTicker(longAfter)
 	defer ticker.Stop()

@@ -73,9 +73,6 @@ func (b *Backend) hand(ctx context.Context, send func(context.Context, *session,
 	}
 	defer s.leave()
 	a, err := s.exchange(ctx, &capture{room: room}, func(ctx context.Context) error { return send(ctx, s, params) })
-	if a.outcome == unanswered && ctx.Err() != nil {
-		notify(s.suspect)
-	}
 	switch {
 	case a.outcome == unanswered && err == nil: // the SDK has it from elsewhere
 		return nothing, nil

@@ -173,8 +173,10 @@ type Backend struct {
 	closing context.Context
 	close   context.CancelFunc
 	// mu guards closed and running.Add against Close.
-	mu      sync.Mutex
-	closed  bool
+	mu     sync.Mutex
+	closed bool
+	// running is what Close waits for, and ends by itself. Only what Run started, directly or
+	// not, may call its Go: Run's own count then keeps Close waiting meanwhile.
 	running sync.WaitGroup
 }
 
@@ -272,11 +274,4 @@ func (b *Backend) enter() bool {
 	}
 	b.running.Add(1)
 	return true
-}
-
-// background runs f in a goroutine that Close waits for. f must end by itself.
-// Only what Run started, directly or not, may call it: Run's own count then
-// keeps Close waiting meanwhile.
-func (b *Backend) background(f func()) {
-	b.running.Go(f)
 }

@@ -59,16 +59,16 @@ func (b *Backend) open(ctx context.Context) (*session, []tool.Discovered, error)
 		s.conn = p.conn
 	}
 	if err != nil {
-		defer b.background(s.end)
+		defer b.running.Go(s.end)
 		// One that speaks, but not this handshake, gets the other one next time.
 		b.modern = !b.modern && refusedHandshake(err)
 		return nil, nil, openError(ctx, s, err)
 	}
 	s.client = cs
-	b.background(func() { s.wait(b.timing.Grace) })
+	b.running.Go(func() { s.wait(b.timing.Grace) })
 	tools, err := b.discover(ctx, s)
 	if err != nil {
-		defer b.background(s.end)
+		defer b.running.Go(s.end)
 		return nil, nil, openError(ctx, s, fmt.Errorf("listing the tools: %w", err))
 	}
 	b.hearLog(ctx, s)
@@ -119,7 +119,7 @@ func (b *Backend) transport(s *session) mcp.Transport {
 		limit:      b.cfg.MaxMessage,
 		log:        b.log,
 		inbox:      s.inbox,
-		background: b.background,
+		background: b.running.Go,
 	}
 	if w.base == nil {
 		w.base = http.DefaultTransport

@@ -91,7 +91,7 @@ func (b *Backend) Run(ctx context.Context, update func(tools []tool.Discovered, 
 // retire gives up a session. One that has expired lets its calls end.
 func (b *Backend) retire(s *session, reason error) {
 	s.refuse()
-	b.background(func() {
+	b.running.Go(func() {
 		if errors.Is(reason, errExpired) {
 			timer := time.NewTimer(retireAfter)
 			defer timer.Stop()

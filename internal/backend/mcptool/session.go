@@ -145,10 +145,14 @@ func (s *session) lasting(ctx context.Context) (_ context.Context, end func()) {
 
 // exchange sends one request, as long as the session lasts, and returns what was seen of it.
 func (s *session) exchange(ctx context.Context, c *capture, send func(context.Context) error) (seen, error) {
-	ctx, end := s.lasting(ctx)
+	lasting, end := s.lasting(ctx)
 	defer end()
-	err := send(c.in(ctx))
-	return s.done(c), err
+	err := send(c.in(lasting))
+	a := s.done(c)
+	if a.outcome == unanswered && ctx.Err() != nil {
+		notify(s.suspect)
+	}
+	return a, err
 }
 
 func (s *session) busy() bool {

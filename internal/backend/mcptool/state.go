@@ -25,9 +25,7 @@ type current struct{ atomic.Pointer[state] }
 
 // await says that a session is being opened, which calls then wait for; reason is why
 // there is none yet.
-func (c *current) await(reason error) {
-	c.turn(&state{opening: make(chan struct{}), reason: reason})
-}
+func (c *current) await(reason error) { c.turn(&state{opening: make(chan struct{}), reason: reason}) }
 
 // turn puts a state in the place of another, and tells those who wait for that.
 func (c *current) turn(next *state) {

@@ -262,9 +262,6 @@ func (b *Backend) askOfTask(ctx context.Context, method string, params *taskPara
 		_, err := mcp.CallCustomMethod[*taskParams, *unread](ctx, s.client, method, params)
 		return err
 	})
-	if a.outcome == unanswered && ctx.Err() != nil {
-		notify(s.suspect)
-	}
 	if a.outcome == unanswered && a.err == nil {
 		a.err = err
 	}

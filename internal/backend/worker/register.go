@@ -25,8 +25,12 @@ func (b *Backend) Serve(tenant string, register *sidecallv1.WorkerRegister, stre
 		return errParting
 	}
 	defer b.running.Done()
-	if err := b.begun(stream.Context()); err != nil {
-		return err
+	select {
+	case <-b.started:
+	case <-b.ending.Done():
+		return errParting
+	case <-stream.Context().Done():
+		return status.FromContextError(stream.Context().Err()).Err()
 	}
 	s, err := b.register(tenant, register, stream)
 	if err != nil {
@@ -41,18 +45,6 @@ func (b *Backend) Serve(tenant string, register *sidecallv1.WorkerRegister, stre
 		err = s.farewell()
 	}
 	return err
-}
-
-// begun waits until workers may register.
-func (b *Backend) begun(ctx context.Context) error {
-	select {
-	case <-b.started:
-		return nil
-	case <-b.ending.Done():
-		return errParting
-	case <-ctx.Done():
-		return status.FromContextError(ctx.Err()).Err()
-	}
 }
 
 // register takes a worker in, with all its tools or not at all. Where it declares a tool
