@@ -122,12 +122,12 @@ func rejectsBeforeWork(said []int) []int {
 }
 
 // inForce says which calls have the same effect; none without a key.
-func (k *EffectKey) inForce(retention time.Duration) tool.EffectKey {
-	if k == nil {
+func (e *EffectKey) inForce(retention time.Duration) tool.EffectKey {
+	if e == nil {
 		return tool.EffectKey{}
 	}
 	return tool.EffectKey{
-		Args: slices.Clone(k.Args), WholeTenant: k.Scope == scopeTenant, Window: cmp.Or(k.Window, retention),
+		Args: slices.Clone(e.Args), WholeTenant: e.Scope == scopeTenant, Window: cmp.Or(e.Window, retention),
 	}
 }
 
