@@ -142,8 +142,16 @@ func (s *Store) Output(ctx context.Context, tenant, ref string) (dedupe.Output, 
 	})
 }
 
-// Ping implements dedupe.Store.
-func (s *Store) Ping(ctx context.Context) error { return s.usable(ctx) }
+// Ping implements dedupe.Store. A store that is full for new calls cannot serve.
+func (s *Store) Ping(ctx context.Context) error {
+	if s.queue == nil {
+		s.idle() // there is no committer that does
+	}
+	if full := s.full.Load(); full != nil {
+		return cmp.Or(s.usable(ctx), *full)
+	}
+	return s.usable(ctx)
+}
 
 // Close implements dedupe.Store: what waits is still committed, then the file
 // is let go. The error is a *dedupe.FailedError when the disk stands still.
