@@ -54,11 +54,17 @@ var _ dedupe.Store = (*Store)(nil)
 // then left exactly as it is.
 func Open(path string, options Options) (*Store, error) {
 	s := newStore(options)
-	if err := ensure(path, s.options.Log); err != nil {
+	err := untilFree(s.options.LockWait, func() error { return ensure(path, s.options.Log) })
+	if err != nil && !errors.Is(err, ErrInUse) {
 		return nil, fmt.Errorf("create the store %s: %w", path, err)
 	}
-	var err error
-	if s.file, err = openFile(path, s.options.LockWait, options.MaxBytes); err != nil {
+	if err == nil {
+		err = untilFree(s.options.LockWait, func() (err error) {
+			s.file, err = openFile(path, options.MaxBytes)
+			return err
+		})
+	}
+	if err != nil {
 		return nil, explain(path, err)
 	}
 	if err = dedupe.Survive(s.load); err == nil { // rows that no store has written may panic
