@@ -45,7 +45,7 @@ func (a *Admin) Handler() http.Handler {
 type Readiness struct {
 	// Status is ready, degraded (calls are taken, something is amiss), starting
 	// (calls are taken, and tools that are to be there are not known yet), draining
-	// or store_down (only read_only tools run).
+	// or store_down (it is away, has failed or is full: only read_only tools run).
 	Status string `json:"status"`
 	// Store is why the store cannot be used; absent while it can.
 	Store string `json:"store,omitempty"`

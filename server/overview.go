@@ -9,6 +9,7 @@ import (
 	dto "github.com/prometheus/client_model/go"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/durationpb"
 
 	"github.com/sidecall/sidecall/breaker"
@@ -42,11 +43,35 @@ func (o *Operator) GetOverview(_ context.Context, _ *sidecallv1.GetOverviewReque
 		if route, ok := snapshot.Lookup(name); ok {
 			t := overviewOf(route)
 			seen.tool(t)
-			t.ErrorTexts = o.Executor.ErrorTexts(name)
 			res.Tools = append(res.Tools, t)
 		}
 	}
+	o.fit(res)
 	return res, nil
+}
+
+// maxOverviewBytes keeps an overview below what a client of gRPC receives.
+const maxOverviewBytes = 3 << 20
+
+// fit leaves out of an overview the tools that do not fit, and adds the error texts that do.
+func (o *Operator) fit(res *sidecallv1.GetOverviewResponse) {
+	const field = 8 // is more than what stands before a tool
+	room := maxOverviewBytes
+	for i, t := range res.GetTools() {
+		if room -= proto.Size(t) + field; room < 0 {
+			res.ToolsCut = int32(len(res.GetTools()) - i)
+			res.Tools = res.GetTools()[:i]
+			break
+		}
+	}
+	for _, t := range res.GetTools() {
+		without := proto.Size(t)
+		t.ErrorTexts = o.Executor.ErrorTexts(t.GetToolName())
+		if room -= proto.Size(t) - without; room < 0 && len(t.GetErrorTexts()) > 0 {
+			t.ErrorTexts = nil
+			res.ToolsCut++
+		}
+	}
 }
 
 func overviewOf(route *catalog.Route) *sidecallv1.ToolOverview {

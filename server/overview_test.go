@@ -1,10 +1,17 @@
 package server_test
 
 import (
+	"context"
+	"fmt"
 	"log/slog"
+	"strings"
 	"testing"
 
+	"google.golang.org/protobuf/proto"
+
+	"github.com/sidecall/sidecall/internal/backend"
 	"github.com/sidecall/sidecall/internal/call"
+	"github.com/sidecall/sidecall/internal/catalog"
 	"github.com/sidecall/sidecall/internal/telemetry"
 	"github.com/sidecall/sidecall/internal/tool"
 	sidecallv1 "github.com/sidecall/sidecall/proto/sidecall/v1"
@@ -59,5 +66,50 @@ func TestTheOverviewIsThatOfTheMetrics(t *testing.T) {
 	}
 	if n := res.GetNumbers(); n.GetCalls() != 6 || n.GetReplayRate() != 2.0/6 || n.GetPrompts() == 0 || n.GetRecoveryRate() != 0 || n.GetRecoveries() == 0 {
 		t.Errorf("numbers: %v", n)
+	}
+}
+
+// An overview of so many tools, or with so many errors, that a client of gRPC would not receive
+// it is cut, and says of how many tools.
+func TestAnOverviewFitsAMessage(t *testing.T) {
+	t.Parallel()
+	const some = 300
+	overview := func(refused string, errors int) *sidecallv1.GetOverviewResponse {
+		var routes []*catalog.Route
+		for i := range some {
+			fails := &calltest.Backend{}
+			fails.Do = func(context.Context, backend.Invocation) (tool.Reply, *tool.Failure) {
+				f := calltest.NotFound
+				f.Constraint = fmt.Sprint(fails.Calls.Load(), strings.Repeat("\U0001F4A5", 290))
+				return tool.Reply{}, &f
+			}
+			routes = append(routes, calltest.NewRoute(t, fmt.Sprintf("tool_%03d", i), tool.ReadOnly, fails, func(r *catalog.Route) { r.Refused = refused }))
+		}
+		s := calltest.New(t, routes...)
+		for i := range some * errors {
+			s.Call(calltest.Request(fmt.Sprint(i), fmt.Sprintf("tool_%03d", i%some)))
+		}
+		res, err := (&server.Operator{Executor: s.Executor}).GetOverview(t.Context(), &sidecallv1.GetOverviewRequest{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if size := proto.Size(res); size > 4<<20 {
+			t.Errorf("it has %d bytes", size)
+		}
+		return res
+	}
+	if whole := overview("", 1); len(whole.GetTools()) != some || whole.GetToolsCut() != 0 || len(whole.GetTools()[some-1].GetErrorTexts()) != 1 {
+		t.Errorf("of few errors %d tools are cut", whole.GetToolsCut())
+	}
+	many := overview("", 10)
+	whole := len(many.GetTools()) - int(many.GetToolsCut())
+	if len(many.GetTools()) != some || whole < some/2 || whole == some {
+		t.Fatalf("of %d tools %d are cut", len(many.GetTools()), many.GetToolsCut())
+	}
+	if len(many.GetTools()[whole-1].GetErrorTexts()) != 10 || len(many.GetTools()[whole].GetErrorTexts()) != 0 {
+		t.Error("it is not the last by name that are cut")
+	}
+	if large := overview(strings.Repeat("x", 12_000), 0); len(large.GetTools()) < some/2 || len(large.GetTools())+int(large.GetToolsCut()) != some {
+		t.Errorf("of what is larger %d tools are told of, and %d cut", len(large.GetTools()), large.GetToolsCut())
 	}
 }

@@ -6,7 +6,9 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
+	"os/signal"
 	"path/filepath"
+	"syscall"
 
 	"go.yaml.in/yaml/v4"
 
@@ -21,6 +23,8 @@ func startBeside(ctx context.Context, state string) (addr string, stop func(), e
 	if _, err := os.Stat(file); err != nil {
 		return "", nil, fmt.Errorf("no wrapper has recorded anything there: %w", err)
 	}
+	// An answer that nobody reads any more is an error then, and not the end of the process.
+	signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE)
 	dir, err := os.MkdirTemp("", "sidecall")
 	if err != nil {
 		return "", nil, err

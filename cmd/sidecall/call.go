@@ -7,6 +7,7 @@ import (
 
 	"github.com/google/uuid"
 	"github.com/spf13/cobra"
+	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/types/known/durationpb"
 
 	sidecallv1 "github.com/sidecall/sidecall/proto/sidecall/v1"
@@ -35,7 +36,7 @@ to ask for the result again is then printed on stderr. The exit code is 1 when t
 			madeUp := identify(req)
 			return withClient(addr, func(client sidecallv1.ToolServiceClient) error {
 				res, err := client.ExecuteTool(cmd.Context(), req)
-				if madeUp && worthAsking(req, res) {
+				if madeUp && worthAsking(req, res, err) {
 					writeIdentity(cmd.ErrOrStderr(), req)
 				}
 				if err != nil {
@@ -101,12 +102,12 @@ func identify(req *sidecallv1.ExecuteToolRequest) (madeUp bool) {
 
 // worthAsking reports calls that have, or may have, a result to be asked for
 // again.
-func worthAsking(req *sidecallv1.ExecuteToolRequest, res *sidecallv1.ExecuteToolResponse) bool {
+func worthAsking(req *sidecallv1.ExecuteToolRequest, res *sidecallv1.ExecuteToolResponse, err error) bool {
 	switch {
 	case req.GetValidateOnly():
 		return false
-	case res == nil: // nobody heard what came of it
-		return true
+	case err != nil:
+		return mayRun(status.Convert(err))
 	case res.GetIsError():
 		return res.GetRecovery().GetClass() == sidecallv1.RecoveryClass_RECOVERY_CLASS_UNKNOWN
 	default:

@@ -8,6 +8,8 @@ import (
 	"testing"
 	"time"
 
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/durationpb"
 
@@ -151,6 +153,29 @@ func TestArgumentsThatCannotBeRead(t *testing.T) {
 		got := command(t, "call", "pay", arguments)
 		if got.code != exitUsage || got.err == nil || !strings.Contains(got.err.Error(), says) {
 			t.Errorf("%s: %+v", arguments, got)
+		}
+	}
+}
+
+// A call that has never been sent is not offered to be asked for again; one whose answer is lost is.
+func TestOnlyACallThatWasSentIsAskedForAgain(t *testing.T) {
+	fake := &fakeSidecar{}
+	addr, _ := fake.serve(t)
+	for name, c := range map[string]struct {
+		args []string
+		err  error
+		sent bool
+	}{
+		"no sidecar":       {args: []string{"call", "pay", "--addr", "unix:///nowhere/agent.sock"}},
+		"it is not UTF-8":  {args: []string{"call", "pay", "{\"a\":\"\xff\"}", "--addr", addr}},
+		"refused unread":   {args: []string{"call", "pay", "--addr", addr}, err: status.Error(codes.InvalidArgument, "no tool_name")},
+		"no right to call": {args: []string{"call", "pay", "--addr", addr}, err: status.Error(codes.PermissionDenied, "no such tenant")},
+		"its end is lost":  {args: []string{"call", "pay", "--addr", addr}, err: status.Error(codes.Unavailable, "transport is closing"), sent: true},
+		"it took too long": {args: []string{"call", "pay", "--addr", addr}, err: status.Error(codes.DeadlineExceeded, "too late"), sent: true},
+	} {
+		fake.execute = func(context.Context) (*sidecallv1.ExecuteToolResponse, error) { return nil, c.err }
+		if got := command(t, c.args...); got.err == nil || strings.Contains(got.errOut, "the same call again: ") != c.sent {
+			t.Errorf("%s: %+v", name, got)
 		}
 	}
 }

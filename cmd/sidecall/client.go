@@ -77,6 +77,29 @@ const (
 	lostResolution = "so the call may be settled or not: look at it again"
 )
 
+// mayRun reports whether a request that was not answered may have been acted on: it was sent, and
+// the sidecar has not refused it as it is.
+func mayRun(s *status.Status) bool {
+	switch s.Code() {
+	case codes.InvalidArgument, codes.PermissionDenied:
+		return false
+	case codes.Unavailable:
+		return !unconnected(s.Message())
+	case codes.Internal:
+		return !unsendable(s.Message())
+	default:
+		return true
+	}
+}
+
+// unconnected reports that the transport says that there was no connection to send on.
+func unconnected(message string) bool {
+	return strings.Contains(message, "while dialing") || strings.Contains(message, "server preface")
+}
+
+// unsendable reports that the transport says that a request cannot be written.
+func unsendable(message string) bool { return strings.Contains(message, "error while marshaling") }
+
 // rpcError makes a readable error of a gRPC status. lost is what may have become
 // of the request when there was no answer.
 func rpcError(addr, lost string, err error) error {
@@ -93,7 +116,7 @@ func rpcError(addr, lost string, err error) error {
 	case codes.Unavailable:
 		return fail(exitUnavailable, unavailable(addr, lost, s.Message()))
 	case codes.Internal:
-		if strings.Contains(s.Message(), "error while marshaling") {
+		if unsendable(s.Message()) {
 			return fail(exitUsage, errors.New("what the command line, or a file that it names, says is not UTF-8: nothing was sent"))
 		}
 		fallthrough
@@ -109,9 +132,9 @@ func unavailable(addr, lost, message string) error {
 	switch {
 	case strings.HasPrefix(message, "the sidecar "), strings.HasPrefix(message, "the store "):
 		return errors.New(message)
-	case strings.Contains(message, "while dialing") && strings.Contains(message, "permission denied"):
+	case unconnected(message) && strings.Contains(message, "permission denied"):
 		return fmt.Errorf("this user may not open %s: it is for the user of the sidecar, and root (%s)", addr, message)
-	case strings.Contains(message, "while dialing"), strings.Contains(message, "server preface"):
+	case unconnected(message):
 		return fmt.Errorf("no sidecar answers at %s: start one with `sidecall serve`, or name another with --addr (%s)", addr, message)
 	default:
 		return fmt.Errorf("the sidecar at %s went away before it had answered, %s (%s)", addr, lost, message)

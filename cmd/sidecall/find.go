@@ -125,7 +125,10 @@ func (s *searching) find() error {
 		s.req.PageToken = res.GetNextPageToken()
 		if s.req.GetPageToken() == "" || s.limit > 0 && found >= s.limit {
 			if found == 0 {
-				s.never(res)
+				err = s.never(res)
+			}
+			if err != nil {
+				return err
 			}
 			break
 		}

@@ -1,12 +1,19 @@
 package main
 
 import (
+	"bytes"
+	"errors"
+	"os"
+	"os/exec"
+	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
 	"google.golang.org/protobuf/types/known/timestamppb"
 
+	"github.com/sidecall/sidecall/internal/store/embedded"
 	sidecallv1 "github.com/sidecall/sidecall/proto/sidecall/v1"
 )
 
@@ -157,4 +164,36 @@ func TestWrongSearches(t *testing.T) {
 			t.Errorf("%s: %v, want %q", text, err, want)
 		}
 	}
+}
+
+// Whoever stops to read what is found, as head does, ends the command without a word; the directory
+// of the sidecar that was started for it is not left behind.
+func TestWhatNobodyReadsLeavesNothingBehind(t *testing.T) {
+	t.Parallel()
+	state, temporary := t.TempDir(), t.TempDir()
+	store, err := embedded.Open(filepath.Join(state, wrapStore), embedded.Options{})
+	if err == nil {
+		err = store.Close()
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	read, written, err := os.Pipe()
+	if err == nil {
+		err = read.Close()
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	var errOut bytes.Buffer
+	find := exec.CommandContext(t.Context(), os.Args[0], "find", "--id", "x", "--state", state)
+	find.Env, find.Stdout, find.Stderr = append(os.Environ(), "TMPDIR="+temporary), written, &errOut
+	err = find.Run()
+	if exit, ok := errors.AsType[*exec.ExitError](err); !ok || exit.ExitCode() != 128+int(syscall.SIGPIPE) || errOut.Len() > 0 {
+		t.Errorf("it ended by %v: %s", err, &errOut)
+	}
+	if left, err := os.ReadDir(temporary); err != nil || len(left) > 0 {
+		t.Errorf("it has left %v, %v", left, err)
+	}
+	_ = written.Close() // nobody reads it
 }

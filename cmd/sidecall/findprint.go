@@ -23,12 +23,12 @@ var verdicts = map[sidecallv1.Verdict]string{
 }
 
 // never says that nothing was found, and what that means.
-func (s *searching) never(res *sidecallv1.FindExecutionsResponse) {
+func (s *searching) never(res *sidecallv1.FindExecutionsResponse) error {
 	out, errOut := s.cmd.OutOrStdout(), s.cmd.ErrOrStderr()
 	if s.asJSON { // whose answer is an empty list
 		out = errOut
 	}
-	fmt.Fprintf(out, "NEVER SEEN: no call was claimed with this since %s. What ended before (%s ago) is forgotten, and a call that was refused before it was claimed leaves no record.\n",
+	_, err := fmt.Fprintf(out, "NEVER SEEN: no call was claimed with this since %s. What ended before (%s ago) is forgotten, and a call that was refused before it was claimed leaves no record.\n",
 		res.GetRememberedSince().AsTime().Format(time.RFC3339), age(res.GetRememberedSince().AsTime()))
 	if keys := res.GetSearchKeys(); len(keys) > 0 {
 		fmt.Fprintf(errOut, "sidecall: no tool is searched by %s as the config is now; there are: %s (search_keys)\n", printable(s.req.GetKey()), strings.Join(keys, ", "))
@@ -36,6 +36,7 @@ func (s *searching) never(res *sidecallv1.FindExecutionsResponse) {
 	if meant := res.GetNearestTool(); meant != "" {
 		fmt.Fprintf(errOut, "sidecall: there is no tool %s as the config is now: did you mean --tool %s?\n", printable(s.req.GetToolName()), printable(meant))
 	}
+	return err
 }
 
 // foundText is for people: a paragraph for each call.

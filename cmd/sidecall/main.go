@@ -13,6 +13,7 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"syscall"
 
 	"github.com/spf13/cobra"
 )
@@ -30,13 +31,17 @@ func report(cmd *cobra.Command, err error) int {
 	if err == nil {
 		return 0
 	}
+	_, ofFile := errors.AsType[*fs.PathError](err)
+	if ofFile && errors.Is(err, syscall.EPIPE) { // as where the system ends a process whose answer nobody reads
+		return 128 + int(syscall.SIGPIPE)
+	}
 	if msg := err.Error(); msg != "" {
 		within(lastWord, func() { fmt.Fprintln(os.Stderr, "sidecall: "+msg) })
 	}
 	if exit, ok := errors.AsType[*exitError](err); ok {
 		return exit.code
 	}
-	if _, ofFile := errors.AsType[*fs.PathError](err); ofFile { // the answer was not printed, whatever was done
+	if ofFile { // the answer was not printed, whatever was done
 		return exitUnavailable
 	}
 	// cobra's own errors are about the command line.

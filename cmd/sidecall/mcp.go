@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"os"
 	"os/exec"
+	"strings"
 
 	"github.com/spf13/cobra"
 	"google.golang.org/grpc/status"
@@ -68,7 +69,8 @@ func withLaunched(cmd *cobra.Command, path string, do func(*sidecall.Client) err
 	log := func(line string) { _, _ = fmt.Fprintln(cmd.ErrOrStderr(), line) } // who does not read it misses lines
 	client, err := sidecall.Launch{Config: path, Binary: self, Log: log}.Start(cmd.Context())
 	if err != nil {
-		return fail(launchCode(err), err)
+		why, _, _ := strings.Cut(err.Error(), "\n") // then come lines that log has said
+		return fail(launchCode(err), errors.New(why))
 	}
 	defer func() {
 		if e := client.Close(); err == nil && e != nil {

@@ -17,12 +17,12 @@ const (
 	exampleConfig = "../../docs/examples/shop.yaml"
 )
 
-// The test binary stands in for commands, as sidecall itself does, and is what is asked to end.
+// The test binary is sidecall where it is called with a command, and is what is asked to end.
 func TestMain(m *testing.M) {
 	if len(os.Args) == 2 && os.Args[1] == askedName {
 		askedToEnd()
 	}
-	if len(os.Args) == 3 && os.Args[1] == standInName {
+	if len(os.Args) > 1 && !strings.HasPrefix(os.Args[1], "-") {
 		root := newRoot()
 		root.SetArgs(os.Args[1:])
 		cmd, err := root.ExecuteC()

@@ -144,7 +144,9 @@ func statusIn(value ref.Val) verdict {
 	case types.Int:
 		return statusNumber(int64(v))
 	case types.Double:
-		return statusNumber(int64(v))
+		if whole := int64(v); types.Double(whole) == v { // else it is no status
+			return statusNumber(whole)
+		}
 	case types.String:
 		return statusText(string(v))
 	case traits.Mapper:

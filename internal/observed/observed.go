@@ -14,6 +14,7 @@ import (
 	"log/slog"
 	"os"
 	"sync"
+	"syscall"
 	"time"
 
 	"github.com/sidecall/sidecall/internal/tool"
@@ -167,7 +168,7 @@ const longestLine = 1 << 20
 // Read returns the calls in a file that were made since an instant, and how many lines are none: the
 // last of a process that was killed.
 func Read(path string, since time.Time) (calls []Call, broken int, err error) {
-	file, err := os.Open(path)
+	file, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0) // nobody waits for who writes to a pipe
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, 0, nil
 	}
@@ -175,6 +176,11 @@ func Read(path string, since time.Time) (calls []Call, broken int, err error) {
 		return nil, 0, err
 	}
 	defer func() { _ = file.Close() }() // only read from
+	if info, err := file.Stat(); err != nil {
+		return nil, 0, err
+	} else if !info.Mode().IsRegular() {
+		return nil, 0, fmt.Errorf("%s is not a regular file: name the file that observed calls are written to", path)
+	}
 	lines := bufio.NewReaderSize(io.LimitReader(file, mostBytes+longestLine), longestLine)
 	for long := false; err == nil; {
 		var line []byte

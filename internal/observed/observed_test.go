@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 
@@ -175,5 +176,40 @@ func TestAFileThatCannotBeWritten(t *testing.T) {
 	}
 	if read, _, err := observed.Read(path, time.Time{}); err != nil || len(read) != 1 {
 		t.Errorf("%d calls, %v", len(read), err)
+	}
+}
+
+// Nobody waits for a pipe that nobody writes to: only a file is read.
+func TestWhatIsNoFileIsNotRead(t *testing.T) {
+	t.Parallel()
+	pipe := filepath.Join(t.TempDir(), "observed.jsonl")
+	if err := syscall.Mkfifo(pipe, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	read := make(chan error, 1)
+	go func() {
+		_, _, err := observed.Read(pipe, time.Time{})
+		read <- err
+	}()
+	select {
+	case err := <-read:
+		if err == nil || !strings.Contains(err.Error(), pipe) || !strings.Contains(err.Error(), "not a regular file") {
+			t.Errorf("it was read: %v", err)
+		}
+	case <-time.After(10 * time.Second): // long beyond what it takes
+		t.Fatal("it is waited for")
+	}
+}
+
+// Every server is there once, however many there are: what a report costs grows as they do.
+func TestAReportOfManyServers(t *testing.T) {
+	t.Parallel()
+	const servers = 100_000
+	var all []observed.Call
+	for i := range 2 * servers {
+		all = append(all, observed.Call{At: noon, Server: strconv.Itoa(i % servers), Tool: "look", Effect: "read_only", Ended: observed.OK})
+	}
+	if got := observed.Of(all).Servers; len(got) != servers || !slices.IsSorted(got) {
+		t.Errorf("%d servers of %d", len(got), servers)
 	}
 }

@@ -2,6 +2,7 @@ package observed
 
 import (
 	"cmp"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -103,11 +104,9 @@ func Of(calls []Call) Report {
 		return r
 	}
 	r.From, r.To = calls[0].At, calls[len(calls)-1].At
-	conversations := map[string]bool{}
+	servers, conversations := map[string]bool{}, map[string]bool{}
 	for _, c := range calls {
-		if !slices.Contains(r.Servers, c.Server) {
-			r.Servers = append(r.Servers, c.Server)
-		}
+		servers[c.Server] = true
 		if c.ID != "" {
 			r.Named++
 		}
@@ -122,8 +121,7 @@ func Of(calls []Call) Report {
 			r.Lost = append(r.Lost, Repeated{c.Server, c.Tool, c.ID, c.Effect, 1, c.At, c.At})
 		}
 	}
-	r.Conversations = len(conversations)
-	slices.Sort(r.Servers)
+	r.Servers, r.Conversations = slices.Sorted(maps.Keys(servers)), len(conversations)
 	r.repeated(calls)
 	r.wrong(calls)
 	r.loops(calls)

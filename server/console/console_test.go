@@ -24,6 +24,7 @@ type operator struct {
 	held    func(*sidecallv1.ListHeldRequest) *sidecallv1.ListHeldResponse
 	unknown func(*sidecallv1.ListUnknownRequest) *sidecallv1.ListUnknownResponse
 	looked  int // for held calls
+	cut     int32
 }
 
 func (o *operator) FindExecutions(_ context.Context, req *sidecallv1.FindExecutionsRequest, _ ...grpc.CallOption) (*sidecallv1.FindExecutionsResponse, error) {
@@ -45,7 +46,7 @@ func (o *operator) ListUnknown(_ context.Context, req *sidecallv1.ListUnknownReq
 }
 
 func (o *operator) GetOverview(context.Context, *sidecallv1.GetOverviewRequest, ...grpc.CallOption) (*sidecallv1.GetOverviewResponse, error) {
-	return &sidecallv1.GetOverviewResponse{Numbers: &sidecallv1.LoopNumbers{}}, nil
+	return &sidecallv1.GetOverviewResponse{Numbers: &sidecallv1.LoopNumbers{}, ToolsCut: o.cut}, nil
 }
 
 // serve starts a console of an operator, and returns it with its address.
@@ -108,6 +109,18 @@ func TestACallBehindTheFirstPageIsFound(t *testing.T) {
 	}}
 	if text := pageOf(t, o, callURL("", "c1", "t1", "call_0")); !strings.Contains(text, "it ended in a result") {
 		t.Errorf("the page says %s", text)
+	}
+}
+
+// That an overview was cut is said on the pages that are made of it.
+func TestAnOverviewThatWasCut(t *testing.T) {
+	for _, path := range []string{"", "tools"} {
+		if text := pageOf(t, &operator{}, path); strings.Contains(text, "by name") {
+			t.Errorf("of a whole one %q says %s", path, text)
+		}
+		if text := pageOf(t, &operator{cut: 17}, path); !strings.Contains(text, "last 17 by name") {
+			t.Errorf("%q says %s", path, text)
+		}
 	}
 }
 

@@ -26,6 +26,7 @@ type homePage struct {
 	Numbers     *sidecallv1.LoopNumbers
 	Plots       []plot
 	Ailing      []*sidecallv1.ToolOverview
+	ToolsCut    int32 // of which some may be too
 }
 
 // mostPages is how many pages of a listing are asked for, of which few calls may be what it lists.
@@ -74,6 +75,7 @@ func (c *Console) home(w http.ResponseWriter, req *http.Request) {
 	body := homePage{
 		Held: held, MoreHeld: moreHeld, Unknown: unknown, MoreUnknown: moreUnknown,
 		Numbers: overview.GetNumbers(), Plots: c.samples.plots(overview.GetNumbers()),
+		ToolsCut: overview.GetToolsCut(),
 	}
 	for _, tool := range overview.GetTools() {
 		if tool.GetBreaker() != "closed" || tool.GetRefused() != "" {
@@ -91,7 +93,7 @@ func (c *Console) tools(w http.ResponseWriter, req *http.Request) {
 		c.fail(w, req, err)
 		return
 	}
-	c.show(w, req, http.StatusOK, "tools", "Tools", overview.GetTools())
+	c.show(w, req, http.StatusOK, "tools", "Tools", overview)
 }
 
 // foundPage is what a search has found.

@@ -168,6 +168,19 @@ class At:
         return self.error
 
 
+def waiting(gate: threading.Event, places: int) -> Worker:
+    """A worker whose function says that it has begun, and waits for a gate."""
+    w = Worker("w", max_in_flight=places)
+
+    @w.tool
+    def wait(context: Context) -> str:
+        context.progress()
+        gate.wait(LONG)
+        return "done"
+
+    return w
+
+
 class WorkTest(unittest.TestCase):
     def each(
         self, worker: Callable[[], Worker], test: Callable[[Fake, At], None], patience: float = LONG, refuses: grpc.StatusCode | None = None
@@ -380,15 +393,7 @@ class WorkTest(unittest.TestCase):
         def worker() -> Worker:
             gate = threading.Event()
             gates.append(gate)
-            w = Worker("w", max_in_flight=2)
-
-            @w.tool
-            def wait(context: Context) -> str:
-                context.progress()
-                gate.wait(LONG)
-                return "done"
-
-            return w
+            return waiting(gate, 2)
 
         def test(fake: Fake, at: At) -> None:
             stream = fake.stream()
@@ -453,17 +458,8 @@ class WorkTest(unittest.TestCase):
 
     def test_its_places_are_those_of_the_functions_that_an_adapter_adds(self) -> None:
         gate = threading.Event()
-        w = Worker("w", max_in_flight=1)
-
-        @w.tool
-        def slow(context: Context) -> str:
-            context.progress()
-            gate.wait(LONG)
-            return "done"
-
-        @w.tool
-        def quick() -> str:
-            return "done"
+        w = waiting(gate, 1)
+        w.tool(name="quick")(lambda: "done")
 
         with served() as (fake, target), Sidecall(target) as s:
             own = Own(s, mock.Mock(), None, Worker("w", max_in_flight=1))
@@ -477,8 +473,8 @@ class WorkTest(unittest.TestCase):
                 begins.join(LONG)
                 return stream
 
-            old = add("slow")
-            old.invoke("slow")
+            old = add("wait")
+            old.invoke("wait")
             old.next("progress")
             new = add("quick")
             new.invoke("quick")

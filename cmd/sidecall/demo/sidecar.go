@@ -1,6 +1,7 @@
 package demo
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -21,6 +22,8 @@ import (
 type child struct {
 	config, log, socket string
 	cmd                 *exec.Cmd
+	gone                chan struct{} // closed when it has ended
+	exit                error         // how, once it is gone
 	conn                *grpc.ClientConn
 	client              sidecallv1.ToolServiceClient
 }
@@ -64,10 +67,28 @@ func (c *child) start(ctx context.Context) error {
 	}
 	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
 	defer cancel()
+	c.gone = make(chan struct{})
+	go func() {
+		c.exit = c.cmd.Wait()
+		close(c.gone)
+		cancel() // nobody answers any more
+	}()
 	if _, err := c.client.ListTools(ctx, &sidecallv1.ListToolsRequest{}, grpc.WaitForReady(true)); err != nil {
+		if c.ended() {
+			err = fmt.Errorf("it has ended: %w", cmp.Or(c.exit, errors.New("by itself")))
+		}
 		return errors.Join(fmt.Errorf("the sidecar did not start: %w", err), c.showLog())
 	}
 	return nil
+}
+
+func (c *child) ended() bool {
+	select {
+	case <-c.gone:
+		return true
+	default:
+		return false
+	}
 }
 
 func (c *child) showLog() error {
@@ -83,7 +104,7 @@ func (c *child) kill() error {
 	if err := c.cmd.Process.Signal(syscall.SIGKILL); err != nil {
 		return err
 	}
-	if err := c.cmd.Wait(); err == nil {
+	if <-c.gone; c.exit == nil {
 		return errors.New("the sidecar ended by itself before it was killed")
 	}
 	return nil
@@ -92,16 +113,15 @@ func (c *child) kill() error {
 // stop ends the sidecar politely; a sidecar that does not obey is killed.
 func (c *child) stop() error {
 	errs := []error{c.conn.Close()}
-	if c.cmd != nil && c.cmd.Process != nil && c.cmd.ProcessState == nil {
-		errs = append(errs, c.cmd.Process.Signal(syscall.SIGTERM))
-		ended := make(chan error, 1)
-		go func() { ended <- c.cmd.Wait() }()
-		select {
-		case err := <-ended:
-			errs = append(errs, err)
-		case <-time.After(5 * time.Second):
-			errs = append(errs, errors.New("the sidecar did not stop in 5s"), c.cmd.Process.Kill(), <-ended)
-		}
+	if c.gone == nil || c.ended() {
+		return errors.Join(errs...)
 	}
-	return errors.Join(errs...)
+	errs = append(errs, c.cmd.Process.Signal(syscall.SIGTERM))
+	select {
+	case <-c.gone:
+	case <-time.After(5 * time.Second):
+		errs = append(errs, errors.New("the sidecar did not stop in 5s"), c.cmd.Process.Kill())
+		<-c.gone
+	}
+	return errors.Join(append(errs, c.exit)...)
 }

@@ -109,17 +109,19 @@ func (b *Backend) giveUp(ctx context.Context, inv *invocation) (tool.Reply, *too
 	return tool.Reply{}, ended(ctx, tool.Ambiguous)
 }
 
-// wordWithin is how long a worker has for its last word. Of a call without an effect
-// nothing is to be learned, and when the call's own time is over somebody waits for
-// its result.
+// wordWithin is how long a worker has for its last word. When the call's own time is over
+// somebody waits for its result. Of a call without an effect nothing is to be learned, unless
+// its time is over: that it got no place in the worker is no fault of its function.
 func wordWithin(ctx context.Context, effect tool.Effect) time.Duration {
-	if effect == tool.ReadOnly {
+	late := errors.Is(ctx.Err(), context.DeadlineExceeded)
+	switch end, ok := ctx.Deadline(); {
+	case effect == tool.ReadOnly && !late:
 		return 0
+	case effect == tool.ReadOnly:
+		return shortWord
+	case late && ok:
+		return min(lastWord, max(time.Until(end), shortWord))
+	default:
+		return lastWord
 	}
-	if errors.Is(ctx.Err(), context.DeadlineExceeded) {
-		if end, ok := ctx.Deadline(); ok {
-			return min(lastWord, max(time.Until(end), shortWord))
-		}
-	}
-	return lastWord
 }

@@ -305,6 +305,8 @@ func TestCancel(t *testing.T) {
 		"nobody waits for a reading": {effect: tool.ReadOnly, after: time.Millisecond, says: &sidecallv1.WorkerResult{Content: "done"}, code: tool.CodeCancelled, proves: tool.Ambiguous, late: 1},
 		"it got no place":            {says: &sidecallv1.WorkerResult{NotRun: true, Code: "OVERLOADED"}, code: tool.CodeCancelled, proves: tool.NotExecuted},
 		"it got no place in time":    {byItsOwn: true, says: &sidecallv1.WorkerResult{NotRun: true, Code: "OVERLOADED"}, code: tool.CodeOverloaded, proves: tool.NotExecuted},
+		"a reading got no place":     {effect: tool.ReadOnly, byItsOwn: true, says: &sidecallv1.WorkerResult{NotRun: true, Code: "OVERLOADED"}, code: tool.CodeOverloaded, proves: tool.NotExecuted},
+		"a reading is slow":          {effect: tool.ReadOnly, byItsOwn: true, after: shortWord, says: &sidecallv1.WorkerResult{Content: "done"}, code: tool.CodeTimeout, proves: tool.Ambiguous, late: 1},
 		"it was undone in time":      {byItsOwn: true, says: &sidecallv1.WorkerResult{NotRun: true}, code: tool.CodeTimeout, proves: tool.NotExecuted},
 		"its time is over":           {byItsOwn: true, after: shortWord, says: &sidecallv1.WorkerResult{Content: "done"}, code: tool.CodeTimeout, proves: tool.Ambiguous, late: 1},
 	} {

@@ -187,8 +187,8 @@ func (s *Store) idle() {
 	}
 }
 
-// tidy looks at the file, whoever asks or not, and lets go of what has expired, as long as
-// nobody waits.
+// tidy looks at the file, whoever asks or not, lets go of what has expired, as long as nobody
+// waits, and notes whether there is room for a new call.
 func (s *Store) tidy() (err error) {
 	s.writing.Lock()
 	defer s.writing.Unlock()
@@ -197,10 +197,18 @@ func (s *Store) tidy() (err error) {
 		return s.fail(err)
 	}
 	s.pass()
-	for end := s.file.end; s.wasteful() && s.file.tail < end && len(s.queue) == 0 && s.open.Err() == nil; {
-		if progress, err := s.reclaim(); err != nil || !progress {
-			return err
+	full := s.vacancy()
+	for end := s.file.end; (full != nil || s.wasteful()) && s.file.tail < end && len(s.queue) == 0 && s.open.Err() == nil; full = s.vacancy() {
+		if progress, why := s.reclaim(); why != nil {
+			full = why
+			break
+		} else if !progress {
+			break
 		}
 	}
+	if full != nil && !errors.Is(full, dedupe.ErrFull) {
+		return full
+	}
+	s.tell(full)
 	return nil
 }

@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"math"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/sidecall/sidecall/dedupe"
@@ -42,6 +43,11 @@ type database struct {
 	mu    sync.RWMutex
 	file  *file
 	index *index
+
+	// full is why a new call would be refused, as of the last tidying; nil while there is room.
+	full atomic.Pointer[error]
+	// refused is that something was, since there was room the last time: writing guards it.
+	refused bool
 
 	// life ends, with the cause, when nobody has to wait for the committer any more: the
 	// store has failed, or the committer has ended.
@@ -168,6 +174,7 @@ func (d *database) transactReclaiming(ops []*operation) (err error) {
 	d.writing.Lock()
 	defer d.writing.Unlock()
 	defer d.dies(&err)
+	defer func() { d.refused = d.refused || errors.Is(err, dedupe.ErrFull) }()
 	d.pass()
 	most := int64(16 * mostCleaned)
 	for _, op := range ops {
@@ -214,6 +221,32 @@ func (d *database) reclaim() (progress bool, err error) {
 		}
 	}
 	return false, err
+}
+
+// vacancy reports why a new call would be refused, and fails the store when nobody can tell. A
+// file system that writes nothing in place may be full while the file is not: when something was
+// refused, a commit that changes nothing shows it.
+func (d *database) vacancy() error {
+	err := d.file.room(1, d.file.reserve()+partsOf(d.file.largest))
+	switch {
+	case err == nil && d.refused:
+		err = d.commit(d.begin(), 0)
+	case err != nil && !errors.Is(err, dedupe.ErrFull):
+		err = d.fail(err)
+	}
+	d.refused = d.refused && err != nil
+	return err
+}
+
+// tell says in Ping, and once in the log, whether there is room for a new call.
+func (d *database) tell(full error) {
+	if full == nil {
+		if d.full.Swap(nil) != nil {
+			d.options.Log.Info("the store has room again", "path", d.file.path)
+		}
+	} else if d.full.Swap(&full) == nil {
+		d.options.Log.Warn("the store is full: calls with an effect are refused until there is room", "path", d.file.path, "error", full)
+	}
 }
 
 // release lets go of the file, when nobody reads it any more.

@@ -54,11 +54,17 @@ var _ dedupe.Store = (*Store)(nil)
 // then left exactly as it is.
 func Open(path string, options Options) (*Store, error) {
 	s := newStore(options)
-	if err := ensure(path, s.options.Log); err != nil {
+	err := untilFree(s.options.LockWait, func() error { return ensure(path, s.options.Log) })
+	if err != nil && !errors.Is(err, ErrInUse) {
 		return nil, fmt.Errorf("create the store %s: %w", path, err)
 	}
-	var err error
-	if s.file, err = openFile(path, s.options.LockWait, options.MaxBytes); err != nil {
+	if err == nil {
+		err = untilFree(s.options.LockWait, func() (err error) {
+			s.file, err = openFile(path, options.MaxBytes)
+			return err
+		})
+	}
+	if err != nil {
 		return nil, explain(path, err)
 	}
 	if err = dedupe.Survive(s.load); err == nil { // rows that no store has written may panic
@@ -142,8 +148,16 @@ func (s *Store) Output(ctx context.Context, tenant, ref string) (dedupe.Output, 
 	})
 }
 
-// Ping implements dedupe.Store.
-func (s *Store) Ping(ctx context.Context) error { return s.usable(ctx) }
+// Ping implements dedupe.Store. A store that is full for new calls cannot serve.
+func (s *Store) Ping(ctx context.Context) error {
+	if s.queue == nil {
+		s.idle() // there is no committer that does
+	}
+	if full := s.full.Load(); full != nil {
+		return cmp.Or(s.usable(ctx), *full)
+	}
+	return s.usable(ctx)
+}
 
 // Close implements dedupe.Store: what waits is still committed, then the file
 // is let go. The error is a *dedupe.FailedError when the disk stands still.

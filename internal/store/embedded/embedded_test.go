@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
@@ -303,6 +304,77 @@ func TestManyCreateTheStore(t *testing.T) {
 	}
 	if info, err := files[0].Info(); err != nil || info.Mode().Perm() != 0o600 {
 		t.Errorf("mode %v, %v", info.Mode(), err)
+	}
+}
+
+// What a process has left that was killed while it made the store is taken over, and is never
+// taken for a store; what cannot be that is left alone.
+func TestAStoreThatWasNeverFinished(t *testing.T) {
+	t.Parallel()
+	for what, c := range map[string]struct {
+		left string
+		says string // why there is no store then; empty where there is
+	}{
+		"nothing yet":            {"", ""},
+		"half a head":            {format, ""},
+		"a file of somebody's":   {strings.Repeat("x", segmentsAt+1), "store.db.unfinished is in the way"},
+		"something of one's own": {strings.Repeat("x", segmentsAt), ""},
+	} {
+		t.Run(what, func(t *testing.T) {
+			t.Parallel()
+			path := filepath.Join(t.TempDir(), "store.db")
+			if err := os.WriteFile(path+unfinished, []byte(c.left), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			if c.says != "" {
+				if _, err := Open(path, Options{}); err == nil || !strings.Contains(err.Error(), c.says) {
+					t.Errorf("it opens: %v", err)
+				}
+				if left, err := os.ReadFile(path + unfinished); err != nil || string(left) != c.left {
+					t.Errorf("it was changed: %v", err)
+				}
+				return
+			}
+			finished(t, open(t, path, Options{}), "x", "ok")
+			if files, err := os.ReadDir(filepath.Dir(path)); err != nil || len(files) != 1 {
+				t.Errorf("left in the directory: %v, %v", files, err)
+			}
+		})
+	}
+}
+
+// Who finds that another process is making the store waits for it, and takes what it has made.
+func TestAStoreThatAnotherMakes(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "store.db")
+	other, err := os.Create(path + unfinished)
+	if err == nil {
+		_, err = lock(other, other.Name())
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Open(path, Options{LockWait: 10 * time.Millisecond}); !errors.Is(err, ErrInUse) {
+		t.Errorf("while it is made: %v", err)
+	}
+	if err := other.Close(); err != nil { // it was killed
+		t.Fatal(err)
+	}
+	finished(t, open(t, path, Options{}), "x", "ok")
+}
+
+// A link that leads nowhere is not replaced by a store: that would be in another place.
+func TestALinkToNothingIsNoStore(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "store.db")
+	if err := os.Symlink("nowhere", path); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Open(path, Options{}); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("it opens: %v", err)
+	}
+	if to, err := os.Readlink(path); err != nil || to != "nowhere" {
+		t.Errorf("it was replaced: %v", err)
 	}
 }
 

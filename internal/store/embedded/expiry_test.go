@@ -444,10 +444,14 @@ func TestAFullStoreRecovers(t *testing.T) {
 		if got := lookup(t, s, "0"); got.State != dedupe.Done {
 			t.Errorf("an old record is %v", got.State)
 		}
-		if err := s.Ping(context.Background()); err != nil {
-			t.Errorf("Ping: %v", err)
+		time.Sleep(2 * tidyEvery)
+		if err := s.Ping(context.Background()); !errors.Is(err, dedupe.ErrFull) || !strings.Contains(err.Error(), "store.embedded.max_bytes") {
+			t.Errorf("Ping of a full store: %v", err)
 		}
 		time.Sleep(3 * time.Minute)
+		if err := s.Ping(context.Background()); err != nil {
+			t.Errorf("Ping when all has expired and nobody has asked: %v", err)
+		}
 		finished(t, s, "afterwards", "ok")
 	})
 }

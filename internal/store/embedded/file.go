@@ -120,13 +120,11 @@ type file struct {
 	scratch [headBytes]byte // of the committer
 }
 
-// openFile opens and locks the file at a path, and waits for a while for another process to
-// let go of it.
-func openFile(path string, wait time.Duration, bound int64) (f *file, err error) {
+// untilFree does something with a file, and waits for a while for another process to let go of it.
+func untilFree(wait time.Duration, do func() error) error {
 	for until := time.Now().Add(wait); ; time.Sleep(min(wait, lockPause)) {
-		f, err = tryFile(path, bound)
-		if !errors.Is(err, ErrInUse) || !time.Now().Before(until) {
-			return f, err
+		if err := do(); !errors.Is(err, ErrInUse) || !time.Now().Before(until) {
+			return err
 		}
 	}
 }
@@ -140,7 +138,26 @@ func newFile(path string, on medium, most int64, bound string) *file {
 	return &file{medium: on, path: path, most: most, bound: bound, write: on.WriteAt, sync: on.Sync, parts: map[int64]int64{}}
 }
 
-func tryFile(path string, bound int64) (*file, error) {
+// lock locks an open file, which has a name as long as nobody has removed or replaced it.
+func lock(f *os.File, name string) (os.FileInfo, error) {
+	err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
+	if errors.Is(err, syscall.EWOULDBLOCK) {
+		return nil, ErrInUse
+	} else if err != nil {
+		return nil, err
+	}
+	here, err := f.Stat()
+	if err != nil {
+		return nil, err
+	}
+	if named, err := os.Stat(name); err != nil || !os.SameFile(here, named) {
+		return nil, ErrInUse
+	}
+	return here, nil
+}
+
+// openFile opens and locks the file at a path.
+func openFile(path string, bound int64) (*file, error) {
 	info, err := os.Stat(path)
 	if err != nil {
 		return nil, err
@@ -152,18 +169,7 @@ func tryFile(path string, bound int64) (*file, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err = syscall.Flock(int(opened.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); errors.Is(err, syscall.EWOULDBLOCK) {
-		err = ErrInUse
-	}
-	if err == nil {
-		// It may have been removed, or replaced, before it was locked, or have grown.
-		here, stat := opened.Stat()
-		if stat != nil || !os.SameFile(here, info) {
-			err = errors.Join(ErrInUse, stat)
-		}
-		info = here
-	}
-	if err != nil {
+	if info, err = lock(opened, path); err != nil { // it may have grown before that
 		return nil, errors.Join(err, opened.Close())
 	}
 	f := newFile(path, osFile{opened, info}, segmentsIn(bound), "store.embedded.max_bytes")

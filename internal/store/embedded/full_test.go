@@ -1,9 +1,11 @@
 package embedded
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"os"
 	"path/filepath"
 	"strings"
@@ -309,6 +311,74 @@ func TestTheFileGrowsByWhatTheDiskHas(t *testing.T) {
 		}
 		if err := s.file.grow(1); !errors.Is(err, dedupe.ErrFull) || s.fileBytes(t) != s.file.size() {
 			t.Errorf("beyond that: %v", err)
+		}
+	})
+}
+
+// A file system that writes nothing in place is full while the file is not; the store says so in
+// Ping, and once in the log, and when it has room again.
+func TestAFileSystemThatWritesNothingInPlaceIsFull(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		var log bytes.Buffer
+		s := open(t, filepath.Join(t.TempDir(), "store.db"), Options{Log: slog.New(slog.NewTextHandler(&log, nil))})
+		finished(t, s, "before", "ok")
+		s.still(func() {
+			s.file.write = func([]byte, int64) (int, error) { return 0, syscall.ENOSPC }
+		})
+		if _, err := s.Admit(t.Context(), request("full", tool.NonIdempotent)); !errors.Is(err, dedupe.ErrFull) {
+			t.Errorf("a claim: %v", err)
+		}
+		time.Sleep(5 * tidyEvery)
+		if err := s.Ping(t.Context()); !errors.Is(err, dedupe.ErrFull) || !strings.Contains(err.Error(), s.file.path) {
+			t.Errorf("Ping of a full store: %v", err)
+		}
+		s.still(func() { s.file.write = s.file.WriteAt })
+		time.Sleep(2 * tidyEvery)
+		if err := s.Ping(t.Context()); err != nil {
+			t.Errorf("Ping with room again: %v", err)
+		}
+		claim(t, s, request("full", tool.NonIdempotent))
+		for _, line := range []string{"the store is full: calls", "the store has room again"} {
+			if n := strings.Count(log.String(), line); n != 1 {
+				t.Errorf("the log has %d lines with %q:\n%s", n, line, &log)
+			}
+		}
+	})
+}
+
+// A store in memory, which nobody tidies, is found full, and with room again, by who asks.
+func TestAFullStoreInMemorySaysSo(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := InMemory(Options{MaxBytes: 1 << 20})
+		if err := s.Ping(t.Context()); err != nil {
+			t.Errorf("with room: %v", err)
+		}
+		fillUp(t, s)
+		if err := s.Ping(t.Context()); !errors.Is(err, dedupe.ErrFull) {
+			t.Errorf("full: %v", err)
+		}
+		time.Sleep(2 * time.Hour)
+		if err := s.Ping(t.Context()); err != nil {
+			t.Errorf("with room again: %v", err)
+		}
+	})
+}
+
+// One call that is too large for what is left does not make the store full for others.
+func TestACallThatIsTooLargeIsAlone(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := open(t, filepath.Join(t.TempDir(), "store.db"), Options{MaxBytes: 4 << 20})
+		claim(t, s, request("large", tool.NonIdempotent))
+		end := settlement("large", strings.Repeat("x", 5<<20))
+		if _, err := s.Settle(t.Context(), end); !errors.Is(err, dedupe.ErrFull) {
+			t.Fatalf("it fits: %v", err)
+		}
+		time.Sleep(2 * tidyEvery)
+		if err := s.Ping(t.Context()); err != nil {
+			t.Errorf("Ping: %v", err)
 		}
 	})
 }

@@ -83,12 +83,12 @@ func TestCloseWhileTheDiskStandsStill(t *testing.T) {
 		case <-time.After(time.Hour):
 			t.Error("it does not end")
 		}
-		if _, err := tryFile(s.file.path, 0); !errors.Is(err, ErrInUse) {
+		if _, err := openFile(s.file.path, 0); !errors.Is(err, ErrInUse) {
 			t.Errorf("the file while something is written to it: %v", err)
 		}
 		goesOn()
 		synctest.Wait()
-		again, err := tryFile(s.file.path, 0)
+		again, err := openFile(s.file.path, 0)
 		if err != nil {
 			t.Fatalf("the file afterwards: %v", err)
 		}

@@ -3,6 +3,7 @@ package embedded
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io/fs"
 	"log/slog"
 	"os"
@@ -13,38 +14,58 @@ import (
 	"github.com/sidecall/sidecall/dedupe"
 )
 
-// ensure creates the file when there is none. It comes into being whole: made
-// under another name and linked into place, so that a crash leaves either
-// nothing or a store, and of two processes only one makes it. A new one is said to be so:
-// whoever expected another has named it wrongly, and calls would run again.
+// unfinished is what the name of a store ends in that is being made.
+const unfinished = ".unfinished"
+
+// ensure creates the file when there is none. It comes into being whole: made under another name,
+// of which one process at a time has the lock, and renamed, so that a crash leaves either nothing
+// or a store, and of two processes only one makes it. A new one is said to be so: whoever expected
+// another has named it wrongly, and calls would run again.
 func ensure(path string, log *slog.Logger) (err error) {
-	if _, err := os.Stat(path); !errors.Is(err, fs.ErrNotExist) {
+	if there, err := exists(path); there || err != nil {
 		return err
 	}
-	dir := filepath.Dir(path)
-	f, err := os.CreateTemp(dir, filepath.Base(path)+".new-*")
+	f, err := os.OpenFile(path+unfinished, os.O_CREATE|os.O_RDWR, 0o600)
 	if errors.Is(err, fs.ErrNotExist) {
 		return errors.New("its directory does not exist: create it, or choose another path")
 	} else if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, os.Remove(f.Name())) }()
+	defer func() { err = errors.Join(err, f.Close()) }()
+	info, err := lock(f, f.Name())
+	if err != nil {
+		return err
+	}
+	// What a process that was killed has left is written over; anything else is somebody's.
+	if info.Size() > segmentsAt || !info.Mode().IsRegular() {
+		return fmt.Errorf("%s is in the way: move it elsewhere", f.Name())
+	}
+	if there, err := exists(path); there || err != nil { // another has made it meanwhile
+		return errors.Join(err, os.Remove(f.Name()))
+	}
 	heads := make([]byte, segmentsAt)
 	for slot := range 2 {
 		h := head{commit: int64(slot), clock: time.Now().UnixMilli()}
 		copy(heads[slot*pageSize:], h.encode(nil, slot))
 	}
 	_, err = f.Write(heads)
-	if err = errors.Join(err, f.Sync(), f.Close()); err != nil {
-		return err
+	if err = errors.Join(err, f.Sync()); err == nil {
+		err = os.Rename(f.Name(), path)
 	}
-	switch err := os.Link(f.Name(), path); {
-	case err == nil:
-		log.Info("the store is new: it knows of no call", "path", path)
-	case !errors.Is(err, fs.ErrExist):
-		return err
+	if err != nil {
+		return errors.Join(err, os.Remove(f.Name()))
 	}
-	return syncDir(dir)
+	log.Info("the store is new: it knows of no call", "path", path)
+	return syncDir(filepath.Dir(path))
+}
+
+// exists reports whether something has a name, be it a link to nothing.
+func exists(path string) (bool, error) {
+	_, err := os.Lstat(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return false, nil
+	}
+	return err == nil, err
 }
 
 func syncDir(dir string) error {

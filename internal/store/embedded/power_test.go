@@ -181,7 +181,7 @@ func flip(path string, offset int64) error {
 // unanswered makes a file what it was before the disk had answered the last commit.
 func unanswered(t *testing.T, path string) {
 	t.Helper()
-	f, err := tryFile(path, 0)
+	f, err := openFile(path, 0)
 	if err != nil {
 		t.Fatal(err)
 	}

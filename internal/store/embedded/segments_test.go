@@ -267,7 +267,7 @@ func TestWhatAKilledProcessHasWrittenIsSynced(t *testing.T) {
 		t.Fatal(err)
 	}
 	var err error
-	if again.file, err = openFile(path, time.Second, 0); err != nil {
+	if again.file, err = openFile(path, 0); err != nil {
 		t.Fatal(err)
 	}
 	defer again.release()

@@ -101,7 +101,7 @@ func TestARecordOfAnotherLayout(t *testing.T) {
 	} {
 		srv.Do("set", name, other)
 		for who, err := range touch(t, s, req) {
-			if !errors.Is(err, dedupe.ErrLayout) || errors.Is(err, dedupe.ErrCorrupt) || !strings.Contains(err.Error(), name) {
+			if !errors.Is(err, dedupe.ErrLayout) || errors.Is(err, dedupe.ErrCorrupt) || strings.Count(err.Error(), name) != 1 {
 				t.Errorf("%s: %s says %v", what, who, err)
 			}
 		}
@@ -124,7 +124,7 @@ func TestAHolderOfAnotherLayout(t *testing.T) {
 	srv.Do("setrange", RecordKey("sidecall:", req.Key), "0", "\x02")
 	other := req
 	other.Key.ID, other.Owner = "y", "another"
-	if got, err := s.Admit(t.Context(), other); !errors.Is(err, dedupe.ErrLayout) {
+	if got, err := s.Admit(t.Context(), other); !errors.Is(err, dedupe.ErrLayout) || strings.Count(err.Error(), "record sidecall:") != 1 {
 		t.Errorf("got %v, %v", got.Verdict, err)
 	}
 }
@@ -284,7 +284,7 @@ func TestAListingWithCorruptRecords(t *testing.T) {
 		}
 		corrupt = append(corrupt, call.Key.ID)
 		other := call.Key.ID == "future"
-		if dedupe.IsCorrupt(call.Err) == other || errors.Is(call.Err, dedupe.ErrLayout) != other || !strings.Contains(call.Err.Error(), "sidecall:{") || call.Record.State != dedupe.Absent {
+		if dedupe.IsCorrupt(call.Err) == other || errors.Is(call.Err, dedupe.ErrLayout) != other || strings.Count(call.Err.Error(), "sidecall:{") != 1 || call.Record.State != dedupe.Absent {
 			t.Errorf("%+v", call)
 		}
 	}

@@ -1133,7 +1133,10 @@ type GetOverviewResponse struct {
 	// By name.
 	Tools []*ToolOverview `protobuf:"bytes,1,rep,name=tools,proto3" json:"tools,omitempty"`
 	// Always set.
-	Numbers       *LoopNumbers `protobuf:"bytes,2,opt,name=numbers,proto3" json:"numbers,omitempty"`
+	Numbers *LoopNumbers `protobuf:"bytes,2,opt,name=numbers,proto3" json:"numbers,omitempty"`
+	// How many tools, the last by name, are told of without their error texts, or not at all,
+	// because a client receives no larger message; 0 is all of it.
+	ToolsCut      int32 `protobuf:"varint,3,opt,name=tools_cut,json=toolsCut,proto3" json:"tools_cut,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1180,6 +1183,13 @@ func (x *GetOverviewResponse) GetNumbers() *LoopNumbers {
 		return x.Numbers
 	}
 	return nil
+}
+
+func (x *GetOverviewResponse) GetToolsCut() int32 {
+	if x != nil {
+		return x.ToolsCut
+	}
+	return 0
 }
 
 // LoopNumbers say whether the agents of a sidecar are well, as its metrics do.
@@ -3840,10 +3850,11 @@ const file_sidecall_v1_operator_service_proto_rawDesc = "" +
 	"\x10PlanUndoResponse\x126\n" +
 	"\aeffects\x18\x01 \x03(\v2\x1c.sidecall.v1.CommittedEffectR\aeffects\x12&\n" +
 	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken\"\x14\n" +
-	"\x12GetOverviewRequest\"z\n" +
+	"\x12GetOverviewRequest\"\x97\x01\n" +
 	"\x13GetOverviewResponse\x12/\n" +
 	"\x05tools\x18\x01 \x03(\v2\x19.sidecall.v1.ToolOverviewR\x05tools\x122\n" +
-	"\anumbers\x18\x02 \x01(\v2\x18.sidecall.v1.LoopNumbersR\anumbers\"\x8b\x02\n" +
+	"\anumbers\x18\x02 \x01(\v2\x18.sidecall.v1.LoopNumbersR\anumbers\x12\x1b\n" +
+	"\ttools_cut\x18\x03 \x01(\x05R\btoolsCut\"\x8b\x02\n" +
 	"\vLoopNumbers\x12\x18\n" +
 	"\aprompts\x18\x01 \x01(\x03R\aprompts\x125\n" +
 	"\x17calls_per_prompt_median\x18\x02 \x01(\x01R\x14callsPerPromptMedian\x12/\n" +

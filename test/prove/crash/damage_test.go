@@ -6,6 +6,7 @@ import (
 	"bytes"
 	"fmt"
 	"math/rand/v2"
+	"net/http"
 	"os"
 	"path/filepath"
 	"slices"
@@ -303,15 +304,26 @@ func (p *fullDisk) run(t *testing.T, name string, d disk) {
 	if len(p.refused) == 0 {
 		t.Fatalf("%d calls on a full disk, and none was refused", mostCalls)
 	}
+	says(t, d.sidecar, http.StatusServiceUnavailable, `"store_down"`, "is full")
 	p.add("refused", len(p.refused))
 	p.add("not recorded", len(p.unsure))
 	p.add("recorded", len(p.answers))
 	d.free(t)
+	says(t, d.sidecar, http.StatusOK)
 	p.recovers(t, d.sidecar)
 	d.sidecar.Kill()
 	d.sidecar.Run()
 	p.remembers(t, d.sidecar)
 	p.kinds = append(p.kinds, name)
+}
+
+// says waits until /readyz answers with a code and some words.
+func says(t *testing.T, s *harness.Sidecar, code int, words ...string) {
+	t.Helper()
+	harness.WaitFor(t, fmt.Sprint("/readyz to say ", code), func() bool {
+		got, text := s.Get("/readyz")
+		return got == code && !slices.ContainsFunc(words, func(word string) bool { return !strings.Contains(text, word) })
+	})
 }
 
 // judge judges the answer to a call by what really happened.

@@ -215,12 +215,14 @@ class GetOverviewRequest(_message.Message):
     def __init__(self) -> None: ...
 
 class GetOverviewResponse(_message.Message):
-    __slots__ = ("tools", "numbers")
+    __slots__ = ("tools", "numbers", "tools_cut")
     TOOLS_FIELD_NUMBER: _ClassVar[int]
     NUMBERS_FIELD_NUMBER: _ClassVar[int]
+    TOOLS_CUT_FIELD_NUMBER: _ClassVar[int]
     tools: _containers.RepeatedCompositeFieldContainer[ToolOverview]
     numbers: LoopNumbers
-    def __init__(self, tools: _Optional[_Iterable[_Union[ToolOverview, _Mapping]]] = ..., numbers: _Optional[_Union[LoopNumbers, _Mapping]] = ...) -> None: ...
+    tools_cut: int
+    def __init__(self, tools: _Optional[_Iterable[_Union[ToolOverview, _Mapping]]] = ..., numbers: _Optional[_Union[LoopNumbers, _Mapping]] = ..., tools_cut: _Optional[int] = ...) -> None: ...
 
 class LoopNumbers(_message.Message):
     __slots__ = ("prompts", "calls_per_prompt_median", "calls_per_prompt_p99", "recovery_rate", "recoveries", "replay_rate", "calls")
