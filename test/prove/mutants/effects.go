@@ -55,7 +55,7 @@ func effects() []Mutant {
 		one("call: a round is known by its id", callEarlier, "!r.Round.Further()", "false", callRounds),
 		one("call: a call goes on with one that has asked for nothing", callEarlier, `err == nil && res.GetInputRequiredJson() != ""`, "err == nil && res != nil", callRounds),
 		one("embedded: nobody holds an effect", embeddedRows, "expires, []byte(body))", "expires, []byte(body[:0]))", embeddedEffects),
-		one("embedded: of an earlier call there is no result", layout, "s.Result = result", "s.Result = nil", embeddedEffects),
+		one("embedded: of an earlier call there is no result", layout, "Result: result,", "Result: nil,", embeddedEffects),
 		one("redisstore: who is free of an effect frees all of it", redisRows, "	r.write('S', at, keep.Milliseconds(), r.kept(body))\n", "	if keep == 0 {\n		body = \"\"\n	}\n	r.write('S', at, keep.Milliseconds(), r.kept(body))\n", redisEffects),
 		one("ticket.go: an effect under way is not waited for", "dedupe/request.go", "return v == InFlight || v == EffectInFlight", "return v == InFlight", effectWaits),
 		one("claim.go: a forgotten claim does not hold its effect again", claim, "Origin{*record, req.EffectKey, req.Terms}", "Origin{Record: *record, Terms: req.Terms}", forgottenEffect),
