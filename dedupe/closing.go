@@ -63,8 +63,7 @@ func Shut(rows Rows, closings []Closing) (shut bool) {
 		}
 	}
 	for i, c := range closings {
-		rows.SetCall(c.Key, &closed[i], c.Retention)
-		rows.Index(c.Key, c.Terms, IndexKeep(c.Retention))
+		rows.SetCall(c.Key, &closed[i], c.Retention, c.Terms)
 	}
 	return true
 }

@@ -207,8 +207,8 @@ func (c *courier) tell(ctx context.Context, s *Settlement, verdict SettleVerdict
 		decided := "the store does not say how"
 		ctx, cancel := context.WithTimeout(ctx, patience)
 		defer cancel()
-		if record, err := c.store.Lookup(ctx, s.Key); err == nil {
-			decided = record.State.String() + " by " + record.Owner
+		if known, err := c.store.Note(ctx, Note{Key: s.Key}); err == nil {
+			decided = known.Record.State.String() + " by " + known.Record.Owner
 		}
 		c.log.Log(ctx, level, "settlement superseded: the call was decided otherwise before, and nothing was overwritten", "call", *s, "decided", decided)
 	case Settled, Journaled:

@@ -145,11 +145,11 @@ func (f *fence) alone(ctx context.Context) error {
 // Recall answers a request from the record alone, and with the error because where something would
 // be claimed, or changed.
 func Recall(ctx context.Context, store Store, req Request, because error) (Admission, error) {
-	record, err := store.Lookup(ctx, req.Key)
+	seen, err := store.Note(ctx, Note{Key: req.Key})
 	if err != nil {
 		return Admission{}, err
 	}
-	answer, known := record.recall(&req)
+	answer, known := seen.Record.recall(&req)
 	if !known {
 		return Admission{}, because
 	}

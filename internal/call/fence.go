@@ -52,7 +52,7 @@ type fence struct {
 
 // decide decides one call; nil for one that is not to be closed.
 func (e fence) decide(ctx context.Context, key tool.CallID, answer conversation.Answer) (*dedupe.Closing, error) {
-	seen, err := e.Book.Store.See(ctx, key)
+	seen, err := e.Book.Store.Note(ctx, dedupe.Note{Key: key})
 	if err == nil {
 		seen, err = e.Dedupe.Told(ctx, key, seen)
 	}

@@ -24,7 +24,7 @@ func (s *Store) WriteConversation(ctx context.Context, w conversation.Write) (wr
 		size += dedupe.StoredBytes + len(c.Result) + len(c.Terms)*len(dedupe.Term{})
 	}
 	var done bool
-	return dedupe.AnswerOf(&done, s.do(ctx, newOperation(dedupe.Begins, size, func(t *txn) { done = t.writeConversation(key, &w) })))
+	return dedupe.AnswerOf(&done, s.do(ctx, own(dedupe.Begins, size, func(t *txn) { done = t.writeConversation(key, &w) })))
 }
 
 func (t *txn) writeConversation(key []byte, w *conversation.Write) (written bool) {

@@ -118,16 +118,15 @@ func explain(path string, err error) error {
 }
 
 // Do implements dedupe.Engine. It returns when what the step changes is on the disk.
-func (s *Store) Do(ctx context.Context, step dedupe.Step) error {
-	apply := func(t *txn) { step.Apply(t) }
-	if step.Room() == dedupe.Begins && s.queue != nil {
+func (s *Store) Do(ctx context.Context, step *dedupe.Step) error {
+	if step.Room == dedupe.Begins && s.queue != nil {
 		// What would begin something has mostly begun, or is refused, where it changes
 		// nothing: then nobody waits for the disk.
-		if err := s.look(ctx, apply); !errors.Is(err, errLook) {
+		if err := s.look(ctx, step.Apply); !errors.Is(err, errLook) {
 			return err
 		}
 	}
-	return s.do(ctx, newOperation(step.Room(), step.Bytes(), apply))
+	return s.do(ctx, step)
 }
 
 // Output implements dedupe.Store.
@@ -155,7 +154,7 @@ func (s *Store) usable(ctx context.Context) error {
 }
 
 // look looks at the last state, all of which is on the disk.
-func (s *Store) look(ctx context.Context, f func(t *txn)) error {
+func (s *Store) look(ctx context.Context, f func(dedupe.Rows)) error {
 	if err := s.enter(ctx); err != nil {
 		return err
 	}
@@ -185,7 +184,7 @@ func (s *Store) enter(ctx context.Context) error {
 // read returns what is found in the last state.
 func read[T any](ctx context.Context, s *Store, find func(t *txn) T) (T, error) {
 	var what T
-	return dedupe.AnswerOf(&what, s.look(ctx, func(t *txn) { what = find(t) }))
+	return dedupe.AnswerOf(&what, s.look(ctx, func(t dedupe.Rows) { what = find(t.(*txn)) }))
 }
 
 // Now implements dedupe.Store.

@@ -470,7 +470,7 @@ func TestARestartDoesNotRecallForgottenClaims(t *testing.T) {
 			t.Fatal(err)
 		}
 		again := open(t, path, Options{})
-		record, err := again.Lookup(t.Context(), brief("x", time.Hour).Key)
+		record, err := storetest.Lookup(t.Context(), again, brief("x", time.Hour).Key)
 		if err != nil || record.State != dedupe.Absent {
 			t.Errorf("got %v, %v; want absent", record.State, err)
 		}

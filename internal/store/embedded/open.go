@@ -130,7 +130,7 @@ func (d *database) resume() error {
 	}
 	for batch := range slices.Chunk(slices.Concat(d.index.undecided.chunks...), resumeBatch) {
 		unknown, free := 0, 0
-		decide := newOperation(dedupe.Frees, 0, func(t *txn) { unknown, free = t.decide(batch) })
+		decide := newOperation(own(dedupe.Frees, 0, func(t *txn) { unknown, free = t.decide(batch) }))
 		switch err := errors.Join(d.transactReclaiming([]*operation{decide}), decide.err); {
 		case errors.Is(err, dedupe.ErrFull): // then their leases run out
 			d.options.Log.Warn("the store is full: calls that were cut off are decided when their leases have run out", "path", d.file.path)
@@ -162,7 +162,7 @@ func (t *txn) decide(batch []found) (unknown, free int) {
 		} else {
 			free++
 		}
-		t.SetCall(key, &stored.Record, stored.Retention)
+		t.SetCall(key, &stored.Record, stored.Retention, nil)
 	}
 	return unknown, free
 }

@@ -50,7 +50,7 @@ func (t *txn) ms() int64 { return dedupe.Millis(t.now) }
 func (t *txn) Fail(err error) { t.failed = cmp.Or(t.failed, err) }
 
 // survive does something in it, which a panic fails too.
-func (t *txn) survive(do func(t *txn)) error {
+func (t *txn) survive(do func(dedupe.Rows)) error {
 	t.Fail(dedupe.Survive(func() error {
 		do(t)
 		return nil

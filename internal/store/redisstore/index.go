@@ -63,16 +63,10 @@ func periodsAt(prefix string, in shard, tenant string, now, since time.Time) (ke
 	return keys
 }
 
-// Index implements dedupe.Rows: by the claim of the record that the step has stored. The entries
+// index makes a call, whose record is at a place, found by the claim that is stored. The entries
 // of one before it, which is still known, go. All that is done before anything else: a server
 // that refuses it has done nothing of the step.
-func (r *rows) Index(key tool.CallID, terms []dedupe.Term, keep time.Duration) {
-	if len(terms) == 0 {
-		return
-	}
-	at := r.record(key)
-	stored := slices.IndexFunc(r.writes, func(w write) bool { return w.what == 'T' && w.key == at })
-	started := r.writes[stored].record.StartedAt
+func (r *rows) index(key tool.CallID, terms []dedupe.Term, started time.Time, at int, keep time.Duration) {
 	anew, since := started.Location() == ofStep, int64(0) // when it is done
 	if !anew {
 		since = dedupe.Millis(started)

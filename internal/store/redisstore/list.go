@@ -189,7 +189,7 @@ func mayBeOpen(head string) bool {
 
 // listed is the call of a key, as a listing has it.
 func (s *Store) listed(ctx context.Context, key tool.CallID) (dedupe.Listed, error) {
-	seen, err := s.See(ctx, key)
+	seen, err := s.Note(ctx, dedupe.Note{Key: key})
 	if dedupe.IsCorrupt(err) || errors.Is(err, dedupe.ErrLayout) {
 		return dedupe.Listed{Key: key, Err: err}, nil
 	}

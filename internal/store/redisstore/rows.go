@@ -158,7 +158,7 @@ func (r *rows) Call(key tool.CallID) dedupe.Stored {
 	return stored
 }
 
-func (r *rows) SetCall(key tool.CallID, record *dedupe.Record, retention time.Duration) {
+func (r *rows) SetCall(key tool.CallID, record *dedupe.Record, retention time.Duration, terms []dedupe.Term) {
 	at := r.record(key)
 	waited, stored := marked(r.read[at].text), dedupe.Stored{Record: *record, Retention: retention}
 	stored.Mark = waited && record.State == dedupe.Claimed
@@ -170,13 +170,9 @@ func (r *rows) SetCall(key tool.CallID, record *dedupe.Record, retention time.Du
 	if waited && !stored.Mark {
 		r.write('P', at, 0, r.kept(settledChannel(r.lane.options.KeyPrefix)))
 	}
-}
-
-// Confirm implements dedupe.Rows. From Redis 7.2 on a WAIT covers only what its own
-// connection has written.
-func (r *rows) Confirm(key tool.CallID) {
-	at := r.record(key)
-	r.write('S', at, 0, r.kept(r.read[at].text))
+	if len(terms) > 0 {
+		r.index(key, terms, record.StartedAt, at, dedupe.IndexKeep(retention))
+	}
 }
 
 func (r *rows) Awaited(key tool.CallID) {
@@ -239,7 +235,7 @@ func (r *rows) Keep(tenant string, output *dedupe.Output) {
 		return
 	}
 	key = slices.Clone(key)
-	r.after = &command{key: string(key), step: &own{apply: keep, bytes: len(body)}}
+	r.after = &command{key: string(key), step: own(len(body), keep)}
 }
 
 func (r *rows) compose() {

@@ -21,7 +21,7 @@ func (o *Operation) answer(ctx context.Context, store dedupe.Store, key tool.Cal
 	if !ok {
 		return false, nil // a store of a test, which has none
 	}
-	seen, err := transcripts.See(ctx, key)
+	seen, err := store.Note(ctx, dedupe.Note{Key: key})
 	if err != nil || !seen.Record.Refused() {
 		return false, err
 	}
