@@ -149,7 +149,7 @@ func Recall(ctx context.Context, store Store, req Request, because error) (Admis
 	if err != nil {
 		return Admission{}, err
 	}
-	answer, known := seen.Record.recall(&req)
+	answer, known := req.recall(seen.Record)
 	if !known {
 		return Admission{}, because
 	}

@@ -19,9 +19,6 @@ type Note struct {
 	Retention time.Duration // of the logs, where there are Appends
 }
 
-// Refused reports whether the refusal of a call stands that has this record: nobody is at it.
-func (r Record) Refused() bool { return r.State == Absent || r.State == NotRun || r.State == Held }
-
 // Validate reports what a store cannot accept; the error wraps ErrInvalid.
 func (n *Note) Validate() error {
 	least := time.Duration(0)

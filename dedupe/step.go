@@ -128,7 +128,7 @@ func (a *admitting) decide(old *Stored) (holds []tool.CallID, changed bool) {
 	if verdict == MayRun {
 		a.admission.Record = old.Observed(a.now)
 	}
-	if old.Contends(req, verdict) {
+	if req.contends(old.Record, verdict) {
 		refusal, holders := Contend(req, a.contenders(), a.now)
 		if refusal != nil {
 			a.admission = *refusal
@@ -140,7 +140,7 @@ func (a *admitting) decide(old *Stored) (holds []tool.CallID, changed bool) {
 	}
 	if req.Draw.Counter != "" {
 		drawn := a.tally(req.Draw.Counter)
-		after, exceeded := old.Bill(req, next, verdict, drawn.Tally, a.now.UTC())
+		after, exceeded := req.Draw.Bill(old.Record, next, verdict, drawn.Tally, a.now.UTC())
 		if exceeded != nil {
 			a.admission = *exceeded
 			return nil, false
@@ -240,7 +240,7 @@ type noting struct {
 func (n *noting) apply(rows Rows) {
 	old := n.begin(rows, n.note.Retention)
 	n.known = Known{Record: old.Observed(n.now), Now: n.now.UTC(), Tally: n.tally(n.note.Counter).Tally, stored: old}
-	if n.known.Record.Refused() {
+	if n.known.Record.State.Refused() {
 		n.append(n.note.Appends)
 	}
 	rows.Logs(n.Call, n.note.Logs, &n.known.Logs)

@@ -17,6 +17,8 @@ const (
 	// queueLength bounds the requests that wait; a caller beyond it waits for
 	// its turn to wait, until its context ends.
 	queueLength = 4096
+	// looksAtOnce bounds the looks, each of which takes a thread while it waits for the disk.
+	looksAtOnce = 256
 	// groupLength, and groupBytes of what they write, bound the operations of one transaction.
 	groupLength = 1024
 	groupBytes  = 16 << 20

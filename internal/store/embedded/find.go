@@ -29,7 +29,7 @@ func (s *Store) ListOpen(ctx context.Context, from string) (dedupe.Page, error) 
 				break
 			}
 			key, stored := t.record(r.of)
-			if record := stored.Observed(t.now); record.Undecided() {
+			if record := stored.Observed(t.now); record.State.Undecided() {
 				page.Calls = append(page.Calls, dedupe.Listed{Key: key, Record: record})
 			}
 		}

@@ -2,7 +2,6 @@ package embedded
 
 import (
 	"bufio"
-	"context"
 	"encoding/binary"
 	"fmt"
 	"hash/crc32"
@@ -74,10 +73,10 @@ func parseFrame(at int64, b []byte) (frame, error) {
 	return f, nil
 }
 
-// readFrame reads the frame at a place, unless within ends before.
-func (f *file) readFrame(within context.Context, p place) (frame, error) {
+// readFrame reads the frame at a place.
+func (f *file) readFrame(p place) (frame, error) {
 	b := make([]byte, p.size)
-	if _, err := (logReader{f, within}).ReadAt(b, p.at); err != nil {
+	if _, err := (logReader{f}).ReadAt(b, p.at); err != nil {
 		return frame{}, err
 	}
 	return parseFrame(p.at, b)

@@ -90,7 +90,7 @@ func (x *index) change(c *change) {
 		if known {
 			x.undecided.remove(found{c.of, before})
 		}
-		if state := dedupe.State(c.value[1]); !c.gone && (dedupe.Record{State: state}).Undecided() {
+		if !c.gone && dedupe.State(c.value[1]).Undecided() {
 			x.undecided.put(now)
 		}
 	case conversationRow:

@@ -1,7 +1,6 @@
 package embedded
 
 import (
-	"context"
 	"errors"
 	"io/fs"
 	"log/slog"
@@ -108,7 +107,7 @@ func (x *index) read(from *file, f frame) error {
 	}
 	c := change{frame: f, of: x.digest(f.kind, f.key)}
 	if before, known := x.rows[c.of]; known && f.kind == indexRow {
-		replaced, err := from.readFrame(context.Background(), before.place)
+		replaced, err := from.readFrame(before.place)
 		if err != nil {
 			return err
 		}

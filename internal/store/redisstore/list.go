@@ -95,7 +95,7 @@ func (s *Store) ListOpen(ctx context.Context, from string) (page dedupe.Page, er
 	if err != nil {
 		return dedupe.Page{}, err
 	}
-	page.Calls = slices.DeleteFunc(page.Calls, func(call dedupe.Listed) bool { return call.Err == nil && !call.Record.Undecided() })
+	page.Calls = slices.DeleteFunc(page.Calls, func(call dedupe.Listed) bool { return call.Err == nil && !call.Record.State.Undecided() })
 	return page, nil
 }
 

@@ -22,7 +22,7 @@ func (o *Operation) answer(ctx context.Context, store dedupe.Store, key tool.Cal
 		return false, nil // a store of a test, which has none
 	}
 	seen, err := store.Note(ctx, dedupe.Note{Key: key})
-	if err != nil || !seen.Record.Refused() {
+	if err != nil || !seen.Record.State.Refused() {
 		return false, err
 	}
 	o.Started = instant(seen.Now)

@@ -76,9 +76,9 @@ func stores() []Mutant {
 		one("layout.go: the seal is not looked at", layout, sealCompared, "false", sealedRecord),
 		one("layout.go: a result is not sealed", layout, "return crc32.Update(sum, castagnoli, result)", "return sum", sealedRecord),
 		one("tally.go: a ceiling lets one more call through", tallies, "t.Calls+1 > d.MaxCalls", "t.Calls > d.MaxCalls", memoryTallies),
-		one("tally.go: a call that is taken over counts twice", tallies, "	if r.counts() {\n		back", "	if r.counts() && next.State != Claimed {\n		back", memoryTallies),
-		one("tally.go: what did not run stays charged", tallies, "	if r.counts() {\n		back", "	if r.counts() && next.State != NotRun {\n		back", memoryTallies),
-		one("tally.go: what is in doubt is given back", tallies, "r.State == Claimed || r.State == Done || r.State == Unknown", "r.State == Claimed || r.State == Done", memoryTallies),
+		one("tally.go: a call that is taken over counts twice", tallies, "	if r.State.counts() {\n		back", "	if r.State.counts() && next.State != Claimed {\n		back", memoryTallies),
+		one("tally.go: what did not run stays charged", tallies, "	if r.State.counts() {\n		back", "	if r.State.counts() && next.State != NotRun {\n		back", memoryTallies),
+		one("tally.go: what is in doubt is given back", tallies, "s == Claimed || s == Done || s == Unknown }", "s == Claimed || s == Done }", memoryTallies),
 	}
 }
 

@@ -42,7 +42,7 @@ func steps() []Mutant {
 		one("step.go: what a loop reports is forgotten", stepFile, "drawn.Tally, drawn.changed = after, after != drawn.Tally", "_ = after", memoryTallies),
 		one("step.go: a claim brings no logs", stepFile, "		rows.Logs(a.Call, a.req.Logs, &told.Logs)\n", "", memoryTallies),
 		one("step.go: a log takes an entry twice", stepFile, "range entries {", "range append(entries[:len(entries):len(entries)], entries...) {", memoryTallies),
-		one("step.go: a call that is known is noted as refused", stepFile, "if n.known.Record.Refused() {", "if true {", memoryTallies),
+		one("step.go: a call that is known is noted as refused", stepFile, "if n.known.Record.State.Refused() {", "if true {", memoryTallies),
 		short(one("state.go: a call that the store has forgotten stays forgotten", stateMachine, "case seen.State == Absent,\n", "case false,\n", itsClaim)),
 		one("state.go: who did not run it knows better than who did", stateMachine, "(s.State == Done || s.State == Unknown && !known)", "(s.State == Absent || s.State == Unknown && !known)", itsClaim),
 		one("state.go: who does not know overrules a resolution", stateMachine, "s.State == Unknown && !known)", "s.State == Unknown)", itsClaim),
