@@ -98,6 +98,12 @@ func (d *database) transact(ops []*operation) error {
 // is how many segments have to be left for others.
 func (d *database) commit(t *txn, least int64) error {
 	f := d.file
+	// Failpoints count the commits of calls: that which only lets go of what has expired is none.
+	hit := func(place failpoint.Name) {
+		if len(t.frames) > 0 {
+			failpoint.Hit(place)
+		}
+	}
 	// What is written to a file that is gone is not told as stored, and a copy that
 	// somebody has put there is not spoiled.
 	if err := f.asLeft(); err != nil {
@@ -108,7 +114,7 @@ func (d *database) commit(t *txn, least int64) error {
 	next.sum = int64(checksum(next.durable, t.frames))
 	err := f.room(partsOf(next.end)-partsOf(before.end), least)
 	if err == nil {
-		t.hit(failpoint.CommitUnwritten)
+		hit(failpoint.CommitUnwritten)
 		err = f.writeLog(t.frames)
 	}
 	if err == nil {
@@ -118,9 +124,9 @@ func (d *database) commit(t *txn, least int64) error {
 		return err
 	}
 	if err == nil {
-		t.hit(failpoint.CommitUnsynced)
+		hit(failpoint.CommitUnsynced)
 		err = f.sync()
-		t.hit(failpoint.CommitSynced)
+		hit(failpoint.CommitSynced)
 	}
 	if err == nil {
 		err = f.confirm()
@@ -137,14 +143,6 @@ func (d *database) commit(t *txn, least int64) error {
 	}
 	d.index.pass(t.ms(), d.options.MaxOutputBytes)
 	return nil
-}
-
-// hit comes by a failpoint with what somebody waits for. Letting go of what has expired would
-// be counted among the commits of calls.
-func (t *txn) hit(place failpoint.Name) {
-	if len(t.frames) > 0 {
-		failpoint.Hit(place)
-	}
 }
 
 // slack is how much of the log need not be live, however little is.

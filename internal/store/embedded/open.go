@@ -129,8 +129,8 @@ func (d *database) resume() error {
 	}
 	for batch := range slices.Chunk(slices.Concat(d.index.undecided.chunks...), resumeBatch) {
 		unknown, free := 0, 0
-		decide := newOperation(own(dedupe.Frees, 0, func(t *txn) { unknown, free = t.decide(batch) }))
-		switch err := errors.Join(d.transactReclaiming([]*operation{decide}), decide.err); {
+		decision := newOperation(own(dedupe.Frees, 0, func(t *txn) { unknown, free = decide(t, batch) }))
+		switch err := errors.Join(d.transactReclaiming([]*operation{decision}), decision.err); {
 		case errors.Is(err, dedupe.ErrFull): // then their leases run out
 			d.options.Log.Warn("the store is full: calls that were cut off are decided when their leases have run out", "path", d.file.path)
 			return nil
@@ -148,7 +148,7 @@ func (d *database) resume() error {
 // final for a call that must not repeat; any other stays claimed with its lease out, free for
 // the next request and still its owner's to settle should a journal of settlements be
 // replayed.
-func (t *txn) decide(batch []found) (unknown, free int) {
+func decide(t *txn, batch []found) (unknown, free int) {
 	for _, r := range batch {
 		key, stored := t.record(r.of)
 		if stored.State != dedupe.Claimed {

@@ -74,7 +74,8 @@ func (c *command) free() {
 		r.room = nil
 	}
 	*c = command{done: c.done, words: c.words[:0], rows: rows{
-		said: r.said[:0], read: r.read[:0], others: r.others[:0], writes: r.writes[:0], plan: r.plan, did: r.did[:0], told: r.told[:0], room: r.room,
+		said: r.said[:0], read: r.read[:0], plan: r.plan, did: r.did[:0], told: r.told[:0],
+		draft: draft{others: r.others[:0], writes: r.writes[:0], room: r.room},
 	}}
 	commands.Put(c)
 }

@@ -78,7 +78,7 @@ func (r *rows) index(key tool.CallID, terms []dedupe.Term, started time.Time, at
 }
 
 // before is write, before all others.
-func (r *rows) before(what byte, at int, keep time.Duration, text text) {
+func (r *draft) before(what byte, at int, keep time.Duration, text text) {
 	r.writes = slices.Insert(r.writes, 0, write{what: what, key: at, amount: keep.Milliseconds(), text: text})
 }
 
@@ -98,15 +98,15 @@ func (r *rows) unindex(key tool.CallID, terms []dedupe.Term, old *dedupe.Stored)
 const behind = time.Minute
 
 // period is the place of the key of the period of an instant.
-func (r *rows) period(key tool.CallID, keep time.Duration, ms int64) int {
+func (r *draft) period(key tool.CallID, keep time.Duration, ms int64) int {
 	hours, from := periodOf(keep), len(r.room)
-	r.room = appendPeriod(r.room, r.lane.options.KeyPrefix, shardOfCall(&key), key.Tenant, hours, ms/anHour/hours)
+	r.room = appendPeriod(r.room, r.prefix, shardOfCall(&key), key.Tenant, hours, ms/anHour/hours)
 	return r.other(r.room[from:len(r.room):len(r.room)])
 }
 
 // entries are those of a call, as step.lua takes them: the instant of the claim, how many terms
 // there are (1 byte), the terms, and the identity.
-func (r *rows) entries(key tool.CallID, terms []dedupe.Term, ms int64) text {
+func (r *draft) entries(key tool.CallID, terms []dedupe.Term, ms int64) text {
 	from := len(r.room)
 	r.room = append(appendInstant(r.room, ms), byte(len(terms)))
 	for i := range terms {
