@@ -48,11 +48,6 @@ func newOperation(step *dedupe.Step) *operation {
 	return &operation{apply: step.Apply, bytes: step.Bytes, room: step.Room, done: make(chan struct{})}
 }
 
-// own is a step that is this store's own, of no call.
-func own(room dedupe.Room, bytes int, apply func(t *txn)) *dedupe.Step {
-	return &dedupe.Step{Room: room, Bytes: bytes, Apply: func(of dedupe.Rows) { apply(of.(*txn)) }}
-}
-
 // take reports that nobody else has taken the operation.
 func (o *operation) take() bool { return !o.taken.Swap(true) }
 

@@ -47,6 +47,11 @@ func (d *database) begin() *txn {
 	return t
 }
 
+// own is a step that is this store's own, of no call.
+func own(room dedupe.Room, bytes int, apply func(t *txn)) *dedupe.Step {
+	return &dedupe.Step{Room: room, Bytes: bytes, Apply: func(of dedupe.Rows) { apply(of.(*txn)) }}
+}
+
 func (t *txn) ms() int64 { return dedupe.Millis(t.now) }
 
 // Fail implements dedupe.Rows.

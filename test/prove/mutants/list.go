@@ -94,7 +94,7 @@ func layers() []Mutant {
 		one("fence: a process is never fenced, seen by calls", fence, "return f.tenures == nil || ahead(known.until, time.Now())", "return f.tenures == nil || !known.until.IsZero()", incarnations),
 		one("fence: a tenure counts from the answer", incarnation, "	f.confirm(sent, before", "	f.confirm(time.Now(), before", tenureFromRequest),
 		one("fence: what was claimed before the tenure was forgotten is held", fence, " && claimed.After(known.since)", "", forgottenTenure),
-		one("incarnation.go: a tenure that is forgotten unheard", "dedupe/incarnation.go", "after.Renewals <= f.last.Renewals //", "before.Token == \"\" //", forgottenTenure),
+		one("incarnation.go: a tenure that is forgotten unheard", "dedupe/fence.go", "after.Renewals <= f.last.Renewals //", "before.Token == \"\" //", forgottenTenure),
 		one("fence: settles whoever is the instance", fence, "err != nil && (settlement.Epoch != 0 || settlement.Resolves) {", "err != nil && false {", stoppedPredecessor),
 		one("tenure.go: another's is taken at once", tenure, "|| !t.over(bid, now)", "", twoOfOneName),
 		one("tenure.go: who was succeeded takes it back", tenure, "case bid.Number != 0 || bid.Resigns ||", "case bid.Resigns ||", bids),
