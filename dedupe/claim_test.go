@@ -234,7 +234,7 @@ func TestAnUnheardClaimIsGivenBack(t *testing.T) {
 		if _, claim, err := storetest.Admit(t.Context(), here, refund(tool.NonIdempotent)); !errors.Is(err, errDown) || claim != nil {
 			t.Fatalf("got %v", err)
 		}
-		if got, _ := w.Lookup(t.Context(), refund(0).Key); got.State != dedupe.Claimed {
+		if got, _ := storetest.Lookup(t.Context(), w.Store, refund(0).Key); got.State != dedupe.Claimed {
 			t.Fatalf("the store heard nothing: %v", got.State)
 		}
 		time.Sleep(3 * time.Second)

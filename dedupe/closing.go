@@ -34,7 +34,7 @@ func (c *Closing) Close() (Record, error) {
 	if err := validKey(&c.Key); err != nil {
 		return next, err
 	}
-	if !next.Refused() || len(c.Tool) > MaxNameBytes || c.Retention < time.Millisecond || len(c.Result) == 0 {
+	if !next.State.Refused() || len(c.Tool) > MaxNameBytes || c.Retention < time.Millisecond || len(c.Result) == 0 {
 		return next, fmt.Errorf("%w: a call that is %v is closed with a tool name of %d bytes and %d of a result, for %v",
 			ErrInvalid, next.State, len(c.Tool), len(c.Result), c.Retention)
 	}
@@ -63,8 +63,7 @@ func Shut(rows Rows, closings []Closing) (shut bool) {
 		}
 	}
 	for i, c := range closings {
-		rows.SetCall(c.Key, &closed[i], c.Retention)
-		rows.Index(c.Key, c.Terms, IndexKeep(c.Retention))
+		rows.SetCall(c.Key, &closed[i], c.Retention, c.Terms)
 	}
 	return true
 }

@@ -51,11 +51,11 @@ func (c corrupting) Renew(ctx context.Context, renewal dedupe.Renewal) (dedupe.R
 	return c.Store.Renew(ctx, renewal)
 }
 
-func (c corrupting) Lookup(ctx context.Context, key tool.CallID) (dedupe.Record, error) {
-	if err := c.bad(key); err != nil {
-		return dedupe.Record{}, err
+func (c corrupting) Note(ctx context.Context, n dedupe.Note) (dedupe.Known, error) {
+	if err := c.bad(n.Key); err != nil {
+		return dedupe.Known{}, err
 	}
-	return c.Store.Lookup(ctx, key)
+	return c.Store.Note(ctx, n)
 }
 
 func (c corrupting) ListOpen(context.Context, string) (dedupe.Page, error) {

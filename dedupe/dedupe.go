@@ -39,6 +39,8 @@ import (
 
 // Dedupe admits calls against a Store and holds their claims.
 type Dedupe struct {
+	Reader // what is not told otherwise is told as the store does
+
 	fence   *fence
 	options Options
 	life    *life
@@ -51,7 +53,7 @@ type Dedupe struct {
 func New(store Store, options Options) *Dedupe {
 	d := &Dedupe{options: options.withDefaults(), life: newLife()}
 	d.flights = flights{byKey: map[tool.CallID]*flight{}, lost: map[*flight]tool.CallID{}}
-	d.fence = newFence(store, d.options, d.life)
+	d.Reader, d.fence = store, newFence(store, d.options, d.life)
 	d.courier = newCourier(d.fence, d.options, d.life)
 	if d.fence.heard = d.courier.heard; d.fence.tenures != nil {
 		d.life.rounds(d.fence.round)
@@ -102,7 +104,7 @@ func (d *Dedupe) ListOpen(ctx context.Context, from string) (Page, error) {
 	for i := 0; i < len(page.Calls) && err == nil; i++ {
 		err = d.outlived(&page.Calls[i].Record, now)
 	}
-	page.Calls = slices.DeleteFunc(page.Calls, func(call Listed) bool { return call.Err == nil && !call.Record.Open() })
+	page.Calls = slices.DeleteFunc(page.Calls, func(call Listed) bool { return call.Err == nil && !call.Record.State.Open() })
 	return page, err
 }
 
@@ -147,20 +149,12 @@ func (d *Dedupe) Receipts(ctx context.Context, tenant, conversation string, from
 	return chain, err
 }
 
-// Output is Store.Output.
-func (d *Dedupe) Output(ctx context.Context, tenant, ref string) (Output, error) {
-	return d.fence.Output(ctx, tenant, ref)
-}
-
 // Ping reports whether the store can serve now.
 func (d *Dedupe) Ping(ctx context.Context) error {
 	err := d.fence.Ping(ctx)
 	d.courier.heard(err)
 	return err
 }
-
-// Now returns the time of the store, by which the instants of a record go.
-func (d *Dedupe) Now(ctx context.Context) (time.Time, error) { return d.fence.Now(ctx) }
 
 // Late counts the settlements that were late since the start of this process.
 func (d *Dedupe) Late() LateState { return d.courier.state() }

@@ -44,9 +44,9 @@ func (k *EffectKey) validate(key tool.CallID, retention time.Duration) error {
 	return cmp.Or(between("the window of an effect", k.Window, time.Millisecond, retention), holds(&key, !k.WholeTenant))
 }
 
-// Contends reports whether a request has to be compared with the holders of its effect. No person
+// contends reports whether a request has to be compared with the holders of its effect. No person
 // is asked for one that has happened.
-func (r Record) Contends(req *Request, verdict Verdict) bool {
+func (req *Request) contends(r Record, verdict Verdict) bool {
 	return (verdict == Won || verdict == AwaitsApproval && r.State != Held) &&
 		!req.EffectKey.none() && !(r.State == Claimed && r.Owner == req.Owner)
 }
@@ -98,6 +98,7 @@ func Contend(req *Request, holders []Listed, now time.Time) (refusal *Admission,
 // when it may run.
 func (r Record) hinders(req *Request, now time.Time) Verdict {
 	verdict, end := EffectUnknown, r.FinishedAt
+	harmless := r.Effect.Harmless() && req.Effect.Harmless() // to have it once more changes nothing, whatever the id
 	switch r.State {
 	case Absent:
 		return 0
@@ -106,14 +107,14 @@ func (r Record) hinders(req *Request, now time.Time) Verdict {
 	case Unknown:
 	case NotRun, Closed, Held:
 		// Under another id it would be no repetition: the upstream knows it by another key.
-		if !r.MayHaveRun() || r.harmless(req) {
+		if !r.MayHaveRun() || harmless {
 			return 0
 		}
 	case Claimed:
 		if now.Before(r.LeaseUntil) && !succeeds(req.Owner, r.Owner) {
 			return EffectInFlight
 		}
-		if r.harmless(req) {
+		if harmless {
 			return 0
 		}
 		end = r.LeaseUntil
@@ -122,11 +123,6 @@ func (r Record) hinders(req *Request, now time.Time) Verdict {
 		return 0
 	}
 	return verdict
-}
-
-// harmless reports that to have the effect once more changes nothing, whatever the id.
-func (r Record) harmless(req *Request) bool {
-	return r.Effect.Harmless() && req.Effect.Harmless()
 }
 
 // Taken returns who holds an effect once the call of key does too, whatever the others have done.

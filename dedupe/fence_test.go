@@ -422,7 +422,7 @@ func TestAClaimIsGivenBackWithoutATenure(t *testing.T) {
 		}
 		store.unsettled.Store(false)
 		time.Sleep(2 * time.Second)
-		if got, err := store.Lookup(t.Context(), call.Key); err != nil || got.State != dedupe.NotRun {
+		if got, err := storetest.Lookup(t.Context(), store, call.Key); err != nil || got.State != dedupe.NotRun {
 			t.Errorf("it is %v, %v", got.State, err)
 		}
 	})
@@ -431,11 +431,11 @@ func TestAClaimIsGivenBackWithoutATenure(t *testing.T) {
 // blind is a store that cannot be looked into either while it is down.
 type blind struct{ *line }
 
-func (b blind) Lookup(ctx context.Context, key tool.CallID) (dedupe.Record, error) {
+func (b blind) Note(ctx context.Context, n dedupe.Note) (dedupe.Known, error) {
 	if err := b.pass(ctx, &b.notes); err != nil {
-		return dedupe.Record{}, err
+		return dedupe.Known{}, err
 	}
-	return b.Store.Lookup(ctx, key)
+	return b.Store.Note(ctx, n)
 }
 
 // A process without its tenure asks for no claim, so that it has none to give back.

@@ -104,7 +104,7 @@ func (t *flights) idle() bool {
 func (t *flights) look(f *flight, req *Request) (answer Admission, changed <-chan struct{}, err error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	answer, known := f.record.recall(req)
+	answer, known := req.recall(f.record)
 	switch {
 	case f.err != nil:
 		return Admission{}, nil, f.err
@@ -121,7 +121,7 @@ func (t *flights) look(f *flight, req *Request) (answer Admission, changed <-cha
 
 // recall answers a request from a record alone, whatever the time is; false where something would
 // be claimed, or changed.
-func (r Record) recall(req *Request) (answer Admission, known bool) {
+func (req *Request) recall(r Record) (answer Admission, known bool) {
 	record, verdict, changed := r.Admit(*req, r.StartedAt)
 	return Admission{Verdict: verdict, Record: record}, !changed && verdict != MayRun
 }

@@ -43,7 +43,7 @@ func TestAClaimThatIsMadeAfterItWasGivenBack(t *testing.T) {
 			time.Sleep(100 * time.Millisecond) // the second comes while the first is waited for
 		}
 		time.Sleep(2450 * time.Millisecond)
-		if got, _ := w.Lookup(t.Context(), refund(0).Key); got.State != dedupe.Claimed {
+		if got, _ := storetest.Lookup(t.Context(), w.Store, refund(0).Key); got.State != dedupe.Claimed {
 			t.Fatalf("the late request has left %v", got.State)
 		}
 		time.Sleep(8 * time.Second)
@@ -84,11 +84,11 @@ func TestARequestThatArrivesTwice(t *testing.T) {
 			t.Fatalf("got %v", err)
 		}
 		time.Sleep(time.Second)
-		if got, _ := w.Lookup(t.Context(), refund(0).Key); got.State != dedupe.NotRun {
+		if got, _ := storetest.Lookup(t.Context(), w.Store, refund(0).Key); got.State != dedupe.NotRun {
 			t.Fatalf("the claim was not given back: %v", got.State)
 		}
 		time.Sleep(3 * time.Second)
-		if got, _ := w.Lookup(t.Context(), refund(0).Key); got.State != dedupe.NotRun || got.Epoch != 1 {
+		if got, _ := storetest.Lookup(t.Context(), w.Store, refund(0).Key); got.State != dedupe.NotRun || got.Epoch != 1 {
 			t.Errorf("the copy has left %v at epoch %d", got.State, got.Epoch)
 		}
 		settle(t, win(t, there, refund(tool.NonIdempotent)), dedupe.Done, "ok")
@@ -139,11 +139,11 @@ func TestAClaimThatIsMadeAfterALongOutage(t *testing.T) {
 		time.Sleep(lease + 4500*time.Millisecond)
 		w.down.Store(false)
 		time.Sleep(501 * time.Millisecond)
-		if got, _ := w.Lookup(t.Context(), refund(0).Key); got.State != dedupe.Claimed {
+		if got, _ := storetest.Lookup(t.Context(), w.Store, refund(0).Key); got.State != dedupe.Claimed {
 			t.Fatalf("the late request has left %v", got.State)
 		}
 		time.Sleep(5 * time.Second)
-		if got, _ := w.Lookup(t.Context(), refund(0).Key); got.State != dedupe.NotRun {
+		if got, _ := storetest.Lookup(t.Context(), w.Store, refund(0).Key); got.State != dedupe.NotRun {
 			t.Errorf("it was not given back: %v", got.State)
 		}
 		settle(t, win(t, there, refund(tool.NonIdempotent)), dedupe.Done, "ok")
@@ -202,7 +202,7 @@ func TestClaimsThatCannotBeGivenBackHoldUpNoOther(t *testing.T) {
 		time.Sleep(10 * time.Second)
 		there := ask("there")
 		time.Sleep(time.Second)
-		if got, _ := w.Lookup(t.Context(), there); got.State != dedupe.NotRun {
+		if got, _ := storetest.Lookup(t.Context(), w.Store, there); got.State != dedupe.NotRun {
 			t.Errorf("it was not given back: %v", got.State)
 		}
 		store.mu.Lock()
@@ -212,7 +212,7 @@ func TestClaimsThatCannotBeGivenBackHoldUpNoOther(t *testing.T) {
 		clear(store.away)
 		store.mu.Unlock()
 		time.Sleep(20 * time.Second)
-		if got, _ := w.Lookup(t.Context(), tool.CallID{Conversation: "c", Turn: "1", ID: "away 0"}); got.State != dedupe.NotRun {
+		if got, _ := storetest.Lookup(t.Context(), w.Store, tool.CallID{Conversation: "c", Turn: "1", ID: "away 0"}); got.State != dedupe.NotRun {
 			t.Errorf("it was not given back in the end: %v", got.State)
 		}
 		if err := here.Close(t.Context()); err != nil {
@@ -250,7 +250,7 @@ func unheardOf(t *testing.T, w *wire, claims int, wait time.Duration) {
 	}
 	time.Sleep(wait)
 	for _, key := range keys {
-		if got, _ := w.Lookup(t.Context(), key); got.State != dedupe.NotRun {
+		if got, _ := storetest.Lookup(t.Context(), w.Store, key); got.State != dedupe.NotRun {
 			t.Errorf("%s: %v", key.ID, got.State)
 		}
 	}

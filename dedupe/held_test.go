@@ -246,7 +246,7 @@ func TestAHoldIsNotCounted(t *testing.T) {
 	if back, made := (Record{}).Moves(held); back != "" || made != "" {
 		t.Errorf("held: %q gets back, %q counts", back, made)
 	}
-	if after, exceeded := (Record{}).Bill(&claim, held, verdict, Tally{Calls: 5}, start); exceeded != nil || after.Calls != 5 {
+	if after, exceeded := claim.Draw.Bill(Record{}, held, verdict, Tally{Calls: 5}, start); exceeded != nil || after.Calls != 5 {
 		t.Errorf("held: %+v, %+v", after, exceeded)
 	}
 	claim.Owner = "bob"

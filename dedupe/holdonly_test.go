@@ -58,7 +58,7 @@ func TestAdmitOfWhoOnlyAsks(t *testing.T) {
 			if diff := cmp.Diff(c.record, next); !changed && diff != "" {
 				t.Errorf("an unchanged record differs: %s", diff)
 			}
-			if told, known := c.record.recall(&c.request); known && told.Verdict == MayRun {
+			if told, known := c.request.recall(c.record); known && told.Verdict == MayRun {
 				t.Error("a record that is only remembered says that the call may run")
 			}
 		})

@@ -12,6 +12,7 @@ import (
 
 	"github.com/sidecall/sidecall/dedupe"
 	"github.com/sidecall/sidecall/internal/store/memory"
+	"github.com/sidecall/sidecall/internal/store/storetest"
 	"github.com/sidecall/sidecall/internal/tool"
 	"github.com/sidecall/sidecall/test/testkit/transcript"
 )
@@ -102,7 +103,7 @@ func TestAProcessEndsWithASettlementInMemory(t *testing.T) {
 					lost, want = 1, dedupe.Claimed
 				}
 				here.says(t, "ERROR", "settlement lost", lost)
-				if r, err := w.Lookup(t.Context(), call.Key); err != nil || r.State != want {
+				if r, err := storetest.Lookup(t.Context(), w.Store, call.Key); err != nil || r.State != want {
 					t.Errorf("the store has %v, %v", r.State, err)
 				}
 				if strings.Contains(here.log.String(), "paid") {

@@ -8,27 +8,28 @@ import (
 	"github.com/sidecall/sidecall/internal/tool"
 )
 
-// Note is about a call that is refused before anything was claimed: one look at its record, and at
-// once what the loop around it has to remember of it.
+// Note is a look at the record of a call, and at once, where that is refused before anything was
+// claimed, what the loop around it has to remember of it.
 type Note struct {
 	Key tool.CallID
 	// Appends are made when the call is Absent, NotRun or Held: the refusal then stands.
 	Appends   []Append
 	Logs      []string      // to return
 	Counter   string        // of the tally to return; empty for none
-	Retention time.Duration // of the logs
+	Retention time.Duration // of the logs, where there are Appends
 }
-
-// Refused reports whether the refusal of a call stands that has this record: nobody is at it.
-func (r Record) Refused() bool { return r.State == Absent || r.State == NotRun || r.State == Held }
 
 // Validate reports what a store cannot accept; the error wraps ErrInvalid.
 func (n *Note) Validate() error {
+	least := time.Duration(0)
+	if len(n.Appends) > 0 {
+		least = time.Millisecond
+	}
 	return cmp.Or(
 		validKey(&n.Key),
-		holds(&n.Key, true),
+		holds(&n.Key, n.Counter != "" || len(n.Logs)+len(n.Appends) > 0),
 		between("bytes of the name of a counter", len(n.Counter), 0, MaxCounterBytes),
-		between("a retention", n.Retention, time.Millisecond, longest),
+		between("a retention", n.Retention, least, longest),
 		validateLogs(n.Logs),
 		validateAppends(n.Appends))
 }
@@ -85,14 +86,8 @@ func (d *Dedupe) Told(ctx context.Context, key tool.CallID, seen Known) (Known, 
 // deny what has happened. It takes one round trip and never waits. Nothing is changed but the logs
 // of the note, when the refusal stands.
 func (d *Dedupe) Known(ctx context.Context, n Note) (Known, error) {
-	return d.known(ctx, n.Key, func() (Known, error) {
-		if len(n.Appends)+len(n.Logs) == 0 && n.Counter == "" {
-			record, err := d.fence.Lookup(ctx, n.Key)
-			return Known{Record: record}, err
-		}
-		n.Retention = d.options.Retention
-		return d.fence.Note(ctx, n)
-	})
+	n.Retention = d.options.Retention
+	return d.known(ctx, n.Key, func() (Known, error) { return d.fence.Note(ctx, n) })
 }
 
 // Await waits, after Known has said that a call is Claimed, for its end, until ctx or

@@ -69,8 +69,8 @@ func (b *breaks) Settle(ctx context.Context, s dedupe.Settlement) (dedupe.Settle
 // unseen is a store that answers no look.
 type unseen struct{ dedupe.Store }
 
-func (unseen) Lookup(context.Context, tool.CallID) (dedupe.Record, error) {
-	return dedupe.Record{}, errDown
+func (unseen) Note(context.Context, dedupe.Note) (dedupe.Known, error) {
+	return dedupe.Known{}, errDown
 }
 
 // keeps is a store that outlives the processes that use it.
@@ -126,7 +126,7 @@ func stored(t *testing.T, w *wire, req dedupe.Request, state dedupe.State, resul
 	var r dedupe.Record
 	for range 600 {
 		var err error
-		if r, err = w.Lookup(context.Background(), req.Key); err != nil {
+		if r, err = storetest.Lookup(context.Background(), w.Store, req.Key); err != nil {
 			t.Fatal(err)
 		}
 		if r.State == state && string(r.Result) == result {
@@ -234,7 +234,7 @@ func TestARequestThatIsAnsweredWakesTheReplay(t *testing.T) {
 		other.Key.ID = "other"
 		win(t, here.Dedupe, other)
 		time.Sleep(150 * time.Millisecond)
-		if r, err := w.Lookup(t.Context(), refund(0).Key); err != nil || r.State != dedupe.Done {
+		if r, err := storetest.Lookup(t.Context(), w.Store, refund(0).Key); err != nil || r.State != dedupe.Done {
 			t.Errorf("the store has %v (%v) 150 ms later", r.State, err)
 		}
 	})
@@ -440,7 +440,7 @@ func TestADecisionOfSomebodyElseStands(t *testing.T) {
 		decide func(t *testing.T, w *wire, call dedupe.Request)
 	}{
 		"an operator": {tool.NonIdempotent, "ERROR", func(t *testing.T, w *wire, call dedupe.Request) {
-			r, err := w.Lookup(t.Context(), call.Key)
+			r, err := storetest.Lookup(t.Context(), w.Store, call.Key)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -602,7 +602,7 @@ func TestAnOwnerWhoDoesNotKnowDoesNotOverruleAResolution(t *testing.T) {
 		call := refund(tool.NonIdempotent)
 		settleLate(t, w, win(t, here.Dedupe, call), dedupe.Settlement{State: dedupe.Unknown, Result: []byte("who knows")})
 		time.Sleep(time.Minute)
-		record, err := w.Store.Lookup(t.Context(), call.Key)
+		record, err := storetest.Lookup(t.Context(), w.Store, call.Key)
 		if err != nil || record.State != dedupe.Unknown {
 			t.Fatalf("%v, %v", record.State, err)
 		}
@@ -614,7 +614,7 @@ func TestAnOwnerWhoDoesNotKnowDoesNotOverruleAResolution(t *testing.T) {
 		notRun(t, w, withOwner(call, "another"), 2)
 		w.down.Store(false)
 		time.Sleep(10 * time.Second)
-		if record, err = w.Store.Lookup(t.Context(), call.Key); err != nil || record.State != dedupe.NotRun {
+		if record, err = storetest.Lookup(t.Context(), w.Store, call.Key); err != nil || record.State != dedupe.NotRun {
 			t.Errorf("%v, %v", record.State, err)
 		}
 		if got := here.Late(); got != (dedupe.LateState{Superseded: 1}) {
@@ -833,7 +833,7 @@ func TestALookAtACallThatSomebodyElseHasRunSince(t *testing.T) {
 		if a, err := full.Store.Admit(t.Context(), withOwner(call, "observer")); err != nil || a.Verdict != dedupe.OutcomeUnknown {
 			t.Fatalf("%v, %v", a.Verdict, err)
 		}
-		seen, err := full.Store.Lookup(t.Context(), call.Key)
+		seen, err := storetest.Lookup(t.Context(), full.Store, call.Key)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -884,7 +884,7 @@ func TestTheEmbeddedStoreAfterARestart(t *testing.T) {
 			t.Fatal(err)
 		}
 		store, j = open()
-		if r, err := store.Lookup(t.Context(), refund(0).Key); err != nil || r.State != decided {
+		if r, err := storetest.Lookup(t.Context(), store, refund(0).Key); err != nil || r.State != decided {
 			t.Fatalf("%v, %v", r.State, err)
 		}
 		d = dedupe.New(store, dedupe.Options{Journal: j})

@@ -31,8 +31,10 @@ type Stored struct {
 	Retention time.Duration // after the last change
 }
 
-// appendTo appends the record in its layout, without its result.
-func (s *Stored) appendTo(b []byte) []byte {
+// AppendSealed appends the record in its layout, sealed and with its result.
+func (s *Stored) AppendSealed(b []byte) []byte {
+	from := len(b)
+	b = slices.Grow(b, StoredBytes+len(s.Owner)+len(s.Tool)+len(s.Counter)+len(s.Details)+len(s.Approval)+sealBytes+len(s.Result))
 	b = append(b, LayoutVersion, byte(s.State), byte(s.Effect), 0)
 	if s.Mark {
 		b[len(b)-1] = 1
@@ -46,7 +48,9 @@ func (s *Stored) appendTo(b []byte) []byte {
 	b = appendText(b, s.Tool)
 	b = appendText(b, s.Counter)
 	b = appendText(b, s.Details)
-	return appendText(b, s.Approval)
+	b = appendText(b, s.Approval)
+	b = binary.BigEndian.AppendUint32(b, seal(b[from:], s.Result))
+	return append(b, s.Result...)
 }
 
 func appendText[T string | []byte](b []byte, text T) []byte {
@@ -56,35 +60,39 @@ func appendText[T string | []byte](b []byte, text T) []byte {
 // KnownLayout reports whether a record that begins with a byte can be read.
 func KnownLayout(version byte) bool { return OldestLayout <= version && version <= LayoutVersion }
 
-// decodeStored reads a record and returns the bytes after it, which share memory with b. The
-// error wraps ErrLayout, or ErrCorrupt, also for what no store would have written.
-func decodeStored(b []byte) (s Stored, rest []byte, err error) {
+// DecodeSealed reads a record with its result, which shares memory with b. The error wraps ErrLayout, or
+// ErrCorrupt, also for what no store would have written.
+func DecodeSealed(b []byte) (Stored, error) {
 	if len(b) > 0 && !KnownLayout(b[0]) {
-		return Stored{}, nil, fmt.Errorf("%w: %d", ErrLayout, b[0])
+		return Stored{}, fmt.Errorf("%w: %d", ErrLayout, b[0])
 	}
 	r := reader{rest: b}
 	fixed := r.take(layoutFixed)
 	owner, name, counter, details, approval := r.text(), r.text(), r.text(), r.text(), r.text()
-	if r.short {
-		return Stored{}, nil, fmt.Errorf("%w: a record of %d bytes is cut short", ErrCorrupt, len(b))
+	body := b[:len(b)-len(r.rest)]
+	sum, result := r.take(sealBytes), r.rest
+	switch {
+	case r.short:
+		return Stored{}, fmt.Errorf("%w: a record of %d bytes is cut short", ErrCorrupt, len(b))
+	case binary.BigEndian.Uint32(sum) != seal(body, result):
+		return Stored{}, fmt.Errorf("%w: a record fails its checksum", ErrCorrupt)
+	case len(result) == 0:
+		result = nil
 	}
 	number := func(at int) int64 { return int64(binary.BigEndian.Uint64(fixed[at:])) }
-	s = Stored{
+	s := Stored{
 		Record: Record{
 			State: State(fixed[1]), Effect: tool.Effect(fixed[2]), Attempts: int(binary.BigEndian.Uint32(fixed[4:])),
 			Epoch: number(8), StartedAt: Instant(number(16)), FinishedAt: Instant(number(24)), LeaseUntil: Instant(number(32)),
 			Fingerprint: [32]byte(fixed[layoutFixed-32:]), Owner: string(owner), Tool: string(name), Counter: string(counter),
-			Details: details, Approval: approval,
+			Details: details, Approval: approval, Result: result,
 		},
 		Mark: fixed[MarkAt] == 1, Retention: time.Duration(number(40)) * time.Millisecond,
 	}
 	if fixed[MarkAt] > 1 || s.Retention.Milliseconds() != number(40) {
-		return Stored{}, nil, fmt.Errorf("%w: a record marked %d that is kept for %d ms", ErrCorrupt, fixed[MarkAt], number(40))
+		return Stored{}, fmt.Errorf("%w: a record marked %d that is kept for %d ms", ErrCorrupt, fixed[MarkAt], number(40))
 	}
-	if err := s.Verify(); err != nil {
-		return Stored{}, nil, err
-	}
-	return s, r.rest, nil
+	return s, s.Verify()
 }
 
 // Verify reports what cannot stand in a record that a store has written; the
@@ -114,30 +122,6 @@ func (s State) firstEpoch() int64 {
 		return 0
 	}
 	return 1
-}
-
-// AppendSealed appends the record in its layout, sealed and with its result.
-func (s *Stored) AppendSealed(b []byte) []byte {
-	from := len(b)
-	b = s.appendTo(slices.Grow(b, StoredBytes+len(s.Owner)+len(s.Tool)+len(s.Counter)+len(s.Details)+len(s.Approval)+sealBytes+len(s.Result)))
-	b = binary.BigEndian.AppendUint32(b, seal(b[from:], s.Result))
-	return append(b, s.Result...)
-}
-
-// DecodeSealed reads a record with its result, which shares memory with b. The error
-// wraps ErrLayout or ErrCorrupt.
-func DecodeSealed(b []byte) (s Stored, err error) {
-	s, rest, err := decodeStored(b)
-	if err != nil {
-		return Stored{}, err
-	}
-	if len(rest) < sealBytes || binary.BigEndian.Uint32(rest) != seal(b[:len(b)-len(rest)], rest[sealBytes:]) {
-		return Stored{}, fmt.Errorf("%w: a record fails its checksum", ErrCorrupt)
-	}
-	if result := rest[sealBytes:]; len(result) > 0 {
-		s.Result = result
-	}
-	return s, nil
 }
 
 var (

@@ -111,18 +111,18 @@ func decodeHead(body string) (h Head, err error) {
 func (s *settling) receipt(before State) {
 	next := &s.next
 	decided := next.State == Done || next.State == Unknown || before == Unknown
-	if !s.settlement.Receipt || s.key.Conversation == "" || next.Effect == tool.ReadOnly || !decided {
+	if !s.settlement.Receipt || s.Call.Conversation == "" || next.Effect == tool.ReadOnly || !decided {
 		return
 	}
-	head := read(s.rows, receiptSheet(&s.key, 0), decodeHead)
+	head := read(s.rows, receiptSheet(&s.Call, 0), decodeHead)
 	line := Receipt{
-		N: head.Count + 1, Before: head.Hash, BeforeUntil: head.Until, Turn: s.key.Turn, ID: s.key.ID, Tool: next.Tool,
+		N: head.Count + 1, Before: head.Hash, BeforeUntil: head.Until, Turn: s.Call.Turn, ID: s.Call.ID, Tool: next.Tool,
 		Outcome: next.Outcome(), At: s.now.UTC(), Until: s.now.UTC().Add(s.keep),
 	}
 	body, _ := json.Marshal(line) // texts, numbers and instants always can be
-	s.rows.SetSheet(receiptSheet(&s.key, line.N), string(body), s.keep)
+	s.rows.SetSheet(receiptSheet(&s.Call, line.N), string(body), s.keep)
 	after, _ := json.Marshal(Head{Count: line.N, Hash: hashOf(body), At: line.At, Until: line.Until}) // likewise
-	s.rows.SetSheet(receiptSheet(&s.key, 0), string(after), s.keep)
+	s.rows.SetSheet(receiptSheet(&s.Call, 0), string(after), s.keep)
 }
 
 // chaining is the step of who reads receipts.
@@ -132,13 +132,13 @@ type chaining struct {
 	chain Chain
 }
 
-func (c *chaining) Apply(rows Rows) {
-	c.chain = Chain{Now: rows.Now().UTC(), Head: read(rows, receiptSheet(&c.key, 0), decodeHead)}
+func (c *chaining) apply(rows Rows) {
+	c.chain = Chain{Now: rows.Now().UTC(), Head: read(rows, receiptSheet(&c.Call, 0), decodeHead)}
 	from := c.from
 	if from == 0 || from > c.chain.Count {
 		from = c.chain.Count
 	}
 	for n := from; n > 0 && n > from-ChainPage; n-- {
-		c.chain.Lines = append(c.chain.Lines, Line{n, rows.Sheet(receiptSheet(&c.key, n))})
+		c.chain.Lines = append(c.chain.Lines, Line{n, rows.Sheet(receiptSheet(&c.Call, n))})
 	}
 }

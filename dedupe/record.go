@@ -24,6 +24,16 @@ var stateNames = []string{Absent: "absent", Claimed: "claimed", Done: "done", No
 // String returns absent, claimed, done, not_run, unknown, closed or held.
 func (s State) String() string { return named("state", stateNames, s) }
 
+// Open reports that a call, as Observed, waits for a person: to find out what became of it, or to
+// allow it.
+func (s State) Open() bool { return s == Unknown || s == Held }
+
+// Undecided reports that a call is Open, or at work: whoever has succeeded its owner knows better.
+func (s State) Undecided() bool { return s.Open() || s == Claimed }
+
+// Refused reports whether the refusal of a call stands: nobody is at it.
+func (s State) Refused() bool { return s == Absent || s == NotRun || s == Held }
+
 // Record is the record of a call.
 type Record struct {
 	State       State
@@ -43,13 +53,6 @@ type Record struct {
 	Lost        bool   // what Observed says of a claim whose lease is out; never stored
 	Lapsed      bool   // what Observed says of a hold that is over; never stored
 }
-
-// Open reports that a call, as Observed, waits for a person: to find out what became of it, or to
-// allow it.
-func (r Record) Open() bool { return r.State == Unknown || r.State == Held }
-
-// Undecided reports that a call is Open, or at work: whoever has succeeded its owner knows better.
-func (r Record) Undecided() bool { return r.Open() || r.State == Claimed }
 
 // Approved reports that a person has allowed the call: it is not asked for again under its id.
 func (r Record) Approved() bool { return len(r.Approval) > 0 }

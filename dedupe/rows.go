@@ -17,13 +17,11 @@ type Rows interface {
 	Now() time.Time
 	// Call returns the record of a call with its result; Absent when there is none.
 	Call(key tool.CallID) Stored
-	// SetCall stores a record for the retention from now. An engine whose steps take effect
+	// SetCall stores a record for the retention from now, and makes its call found by terms, if there
+	// are any, for IndexKeep of that at least: see Store.Find. An engine whose steps take effect
 	// a little after Now moves the instants of the record that are not before it; they are
 	// right when the step is done.
-	SetCall(key tool.CallID, record *Record, retention time.Duration)
-	// Confirm writes the record of a call once more, as it is: what Step.Binds promises then
-	// holds of an answer that changes nothing too.
-	Confirm(key tool.CallID)
+	SetCall(key tool.CallID, record *Record, retention time.Duration, terms []Term)
 	// Awaited notes that somebody waits for the end of a call that is Claimed, for an
 	// engine that can tell others of it (Watcher). It is a hint.
 	Awaited(key tool.CallID)
@@ -31,18 +29,6 @@ type Rows interface {
 	Sheet(name Sheet) string
 	// SetSheet stores a sheet for keep from now; with 0, for as long as it is kept anyway.
 	SetSheet(name Sheet, body string, keep time.Duration)
-	// Index makes a call, whose record the step has set, found by terms, for keep from now at
-	// least: see Store.Find.
-	Index(key tool.CallID, terms []Term, keep time.Duration)
-	SideRows
-
-	// Fail fails the step, unless err is nil or it has failed before: nothing of it is written,
-	// and Engine.Do returns err.
-	Fail(err error)
-}
-
-// SideRows are those among rows that no rule is about.
-type SideRows interface {
 	// Keep keeps an output.
 	Keep(tenant string, output *Output)
 	// Append adds an entry to a log of the conversation of a call, kept for keep from now.
@@ -50,6 +36,10 @@ type SideRows interface {
 	// Logs fills in what stands in logs of the conversation of a call after the step, perhaps
 	// only when Apply is over.
 	Logs(key tool.CallID, names []string, into *Logs)
+
+	// Fail fails the step, unless err is nil or it has failed before: nothing of it is written,
+	// and Engine.Do returns err.
+	Fail(err error)
 }
 
 // Kinds of sheets.
@@ -82,21 +72,19 @@ func effectSheet(key tool.CallID, e *EffectKey) Sheet {
 }
 
 // Step is a request as an engine runs it.
-type Step interface {
+type Step struct {
 	// Call is the call that it is of; whatever else it touches is of the same
 	// conversation, or of the same tenant, as WholeTenant says.
-	Call() tool.CallID
-	WholeTenant() bool
-	// Apply reads and changes rows, and keeps the answer in the step. It may run again, on rows
+	Call        tool.CallID
+	WholeTenant bool
+	// Apply reads and changes rows, and finds the answer. It may run again, on rows
 	// as they are by then: the last run counts.
-	Apply(rows Rows)
-	// Binds reports that the answer of the last Apply may be told only when what it wrote cannot
+	Apply func(Rows)
+	// Binds says, of the answer of the last Apply, that it may be told only when what it wrote cannot
 	// be lost any more, by a failover say.
-	Binds() bool
-	// Bytes is roughly how much it writes.
-	Bytes() int
-	// Room is what it does to an engine that is full.
-	Room() Room
+	Binds bool
+	Bytes int  // roughly how many it writes
+	Room  Room // what it does to an engine that is full
 }
 
 // Room is what a step asks of an engine that is full: those with the most are refused first.
@@ -112,5 +100,5 @@ const (
 // returns nil. An error that is not the step's own says nothing about whether it took effect;
 // to do it again is always safe.
 type Engine interface {
-	Do(ctx context.Context, step Step) error
+	Do(ctx context.Context, step *Step) error
 }

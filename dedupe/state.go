@@ -212,7 +212,7 @@ func (r Record) Settle(s Settlement, now time.Time) (next Record, verdict Settle
 }
 
 func (r Record) settle(s Settlement, now time.Time) (next Record, verdict SettleVerdict, changed bool) {
-	if r.State == Absent || !r.ownedBy(s) {
+	if r.State == Absent || !s.owns(r) {
 		return r, Superseded, false
 	}
 	if r.State == Held && s.State == Held && s.Resolves {
@@ -255,7 +255,7 @@ func (r Record) lacksWords(s Settlement) bool {
 	return s.State == Unknown && len(r.Result) == 0 && len(s.Result) > 0
 }
 
-func (r Record) ownedBy(s Settlement) bool {
+func (s *Settlement) owns(r Record) bool {
 	return r.Owner == s.Owner && (r.Epoch == s.Epoch || s.Epoch == 0 && s.State == NotRun)
 }
 

@@ -2,6 +2,7 @@ package dedupe
 
 import (
 	"cmp"
+	"context"
 	"math"
 	"slices"
 	"time"
@@ -11,11 +12,7 @@ import (
 
 // step is what all steps have in common.
 type step struct {
-	key   tool.CallID
-	bytes int
-	room  Room
-	binds bool
-	wide  bool // it may touch an effect of the whole tenant
+	Step
 
 	rows Rows
 	now  time.Time
@@ -25,15 +22,9 @@ type step struct {
 	places  [2]counted
 }
 
-func (s *step) Call() tool.CallID { return s.key }
-func (s *step) WholeTenant() bool { return s.wide }
-func (s *step) Binds() bool       { return s.binds }
-func (s *step) Bytes() int        { return s.bytes }
-func (s *step) Room() Room        { return s.room }
-
 func (s *step) begin(rows Rows, keep time.Duration) Stored {
 	s.rows, s.now, s.keep, s.tallies = rows, rows.Now(), keep, s.places[:0]
-	return rows.Call(s.key)
+	return rows.Call(s.Call)
 }
 
 func read[T any](rows Rows, name Sheet, decode func(body string) (T, error)) T {
@@ -42,19 +33,19 @@ func read[T any](rows Rows, name Sheet, decode func(body string) (T, error)) T {
 	return what
 }
 
-// set stores the record and the tallies that have changed.
-func (s *step) set(record *Record) {
-	s.rows.SetCall(s.key, record, s.keep)
+// set stores the record, by terms if there are any, and the tallies that have changed.
+func (s *step) set(record *Record, terms []Term) {
+	s.rows.SetCall(s.Call, record, s.keep, terms)
 	for i := range s.tallies {
 		if c := &s.tallies[i]; c.changed {
-			s.rows.SetSheet(tallySheet(s.key, c.counter), c.encode(), s.keep)
+			s.rows.SetSheet(tallySheet(s.Call, c.counter), c.encode(), s.keep)
 		}
 	}
 }
 
 func (s *step) append(entries []Append) {
 	for _, entry := range entries {
-		s.rows.Append(s.key, entry, s.keep)
+		s.rows.Append(s.Call, entry, s.keep)
 	}
 }
 
@@ -75,7 +66,7 @@ func (s *step) tally(counter string) *counted {
 	if i := slices.IndexFunc(s.tallies, func(c counted) bool { return c.counter == counter }); i >= 0 {
 		return &s.tallies[i]
 	}
-	body := s.rows.Sheet(tallySheet(s.key, counter))
+	body := s.rows.Sheet(tallySheet(s.Call, counter))
 	tally, err := decodeTally(body)
 	s.rows.Fail(err)
 	s.tallies = append(s.tallies, counted{Tally: tally, counter: counter, found: body != ""})
@@ -101,28 +92,27 @@ type admitting struct {
 	admission Admission
 }
 
-func (a *admitting) Apply(rows Rows) {
+func (a *admitting) apply(rows Rows) {
 	old := a.begin(rows, a.req.Retention)
 	holds, changed := a.decide(&old)
 	told := &a.admission
-	a.binds = told.Verdict == Won
+	a.Binds = told.Verdict == Won
 	switch {
 	case changed:
-		a.set(&told.Record)
-		rows.Index(a.key, a.req.Terms, IndexKeep(a.keep))
+		a.set(&told.Record, a.req.Terms)
 	case told.Verdict == InFlight:
-		rows.Awaited(a.key)
+		rows.Awaited(a.Call)
 	case told.Verdict == EffectInFlight:
 		rows.Awaited(told.Earlier)
 	}
 	if holds != nil {
-		rows.SetSheet(effectSheet(a.key, &a.req.EffectKey), encodeHolders(holds), a.req.EffectKey.Keep(a.keep))
+		rows.SetSheet(effectSheet(a.Call, &a.req.EffectKey), encodeHolders(holds), a.req.EffectKey.Keep(a.keep))
 	}
-	if a.binds || told.Verdict == MayRun {
-		rows.Logs(a.key, a.req.Logs, &told.Logs)
+	if a.Binds || told.Verdict == MayRun {
+		rows.Logs(a.Call, a.req.Logs, &told.Logs)
 	}
-	if a.binds && a.req.Receipt { // so that an engine that goes by what it has read has the head when the call settles
-		rows.Sheet(receiptSheet(&a.key, 0))
+	if a.Binds && a.req.Receipt { // so that an engine that goes by what it has read has the head when the call settles
+		rows.Sheet(receiptSheet(&a.Call, 0))
 	}
 	if told.Verdict != Exceeded { // which tells what stands in the way
 		told.Tally = a.tally(a.req.Draw.Counter).Tally
@@ -139,7 +129,7 @@ func (a *admitting) decide(old *Stored) (holds []tool.CallID, changed bool) {
 	if verdict == MayRun {
 		a.admission.Record = old.Observed(a.now)
 	}
-	if old.Contends(req, verdict) {
+	if req.contends(old.Record, verdict) {
 		refusal, holders := Contend(req, a.contenders(), a.now)
 		if refusal != nil {
 			a.admission = *refusal
@@ -151,7 +141,7 @@ func (a *admitting) decide(old *Stored) (holds []tool.CallID, changed bool) {
 	}
 	if req.Draw.Counter != "" {
 		drawn := a.tally(req.Draw.Counter)
-		after, exceeded := old.Bill(req, next, verdict, drawn.Tally, a.now.UTC())
+		after, exceeded := req.Draw.Bill(old.Record, next, verdict, drawn.Tally, a.now.UTC())
 		if exceeded != nil {
 			a.admission = *exceeded
 			return nil, false
@@ -163,7 +153,7 @@ func (a *admitting) decide(old *Stored) (holds []tool.CallID, changed bool) {
 }
 
 func (a *admitting) contenders() []Listed {
-	keys := read(a.rows, effectSheet(a.key, &a.req.EffectKey), decodeHolders)
+	keys := read(a.rows, effectSheet(a.Call, &a.req.EffectKey), decodeHolders)
 	held := make([]Listed, len(keys))
 	for i, key := range keys {
 		held[i] = Listed{Key: key, Record: a.rows.Call(key).Record}
@@ -180,7 +170,7 @@ type settling struct {
 	verdict    SettleVerdict
 }
 
-func (s *settling) Apply(rows Rows) {
+func (s *settling) apply(rows Rows) {
 	end := &s.settlement
 	old := s.begin(rows, end.Retention)
 	changed := true
@@ -190,8 +180,8 @@ func (s *settling) Apply(rows Rows) {
 	} else {
 		s.next, s.verdict, changed = old.Settle(*end, s.now)
 	}
-	s.binds = s.verdict != Superseded
-	if !s.binds {
+	s.Binds = s.verdict != Superseded
+	if !s.Binds {
 		return
 	}
 	if changed {
@@ -201,30 +191,31 @@ func (s *settling) Apply(rows Rows) {
 				spent.Tally, spent.changed = spent.Spend(end.Tokens), true // also kept for longer
 			}
 		}
-		s.set(&s.next)
-		s.receipt(old.State)
-		s.append(end.Appends)
+		var terms []Term
 		if end.Claim != nil && (old.State == NotRun || s.next.Owner != old.Owner) { // others may have had it since
 			s.hold(&end.Claim.EffectKey)
-			rows.Index(s.key, end.Claim.Terms, IndexKeep(s.keep))
+			terms = end.Claim.Terms
 		}
-	} else if old.State != Absent {
-		rows.Confirm(s.key)
+		s.set(&s.next, terms)
+		s.receipt(old.State)
+		s.append(end.Appends)
+	} else if old.State != Absent { // said again: Binds holds of it when it is written again
+		s.set(&s.next, nil)
 	}
 	if s.next.State == Held && !s.next.MayHaveRun() && end.Claim != nil { // it claims it anew once it is allowed
 		s.free(&end.Claim.EffectKey)
 	}
 	s.free(&end.Frees)
 	if end.Output != nil {
-		rows.Keep(s.key.Tenant, end.Output)
+		rows.Keep(s.Call.Tenant, end.Output)
 	}
 }
 
 // hold makes the call one of those that hold its effect again.
 func (s *step) hold(e *EffectKey) {
 	if !e.none() {
-		name := effectSheet(s.key, e)
-		s.rows.SetSheet(name, encodeHolders(Taken(read(s.rows, name, decodeHolders), s.key)), e.Keep(s.keep))
+		name := effectSheet(s.Call, e)
+		s.rows.SetSheet(name, encodeHolders(Taken(read(s.rows, name, decodeHolders), s.Call)), e.Keep(s.keep))
 	}
 }
 
@@ -233,9 +224,9 @@ func (s *step) free(e *EffectKey) {
 	if e.none() {
 		return
 	}
-	name := effectSheet(s.key, e)
-	if keys := read(s.rows, name, decodeHolders); slices.Contains(keys, s.key) {
-		keys = slices.DeleteFunc(keys, func(k tool.CallID) bool { return k == s.key })
+	name := effectSheet(s.Call, e)
+	if keys := read(s.rows, name, decodeHolders); slices.Contains(keys, s.Call) {
+		keys = slices.DeleteFunc(keys, func(k tool.CallID) bool { return k == s.Call })
 		s.rows.SetSheet(name, encodeHolders(keys), 0)
 	}
 }
@@ -247,13 +238,13 @@ type noting struct {
 	known Known
 }
 
-func (n *noting) Apply(rows Rows) {
+func (n *noting) apply(rows Rows) {
 	old := n.begin(rows, n.note.Retention)
 	n.known = Known{Record: old.Observed(n.now), Now: n.now.UTC(), Tally: n.tally(n.note.Counter).Tally, stored: old}
-	if n.known.Record.Refused() {
+	if n.known.Record.State.Refused() {
 		n.append(n.note.Appends)
 	}
-	rows.Logs(n.key, n.note.Logs, &n.known.Logs)
+	rows.Logs(n.Call, n.note.Logs, &n.known.Logs)
 }
 
 // appendBytes is roughly how much is written to append entries, where a log is one piece.
@@ -262,4 +253,88 @@ func appendBytes(appends []Append) (n int) {
 		n += min(a.Keep*len(a.Entry), math.MaxUint16) + MaxLogBytes
 	}
 	return n
+}
+
+// Machine is the state machine of calls over an engine: what every Store does, in one
+// place. A store embeds it, and adds what only it can do.
+type Machine struct{ Engine }
+
+// step returns the one of a call, which writes its record and some bytes more.
+func (Machine) step(key tool.CallID, room Room, bytes int) step {
+	return step{Step: Step{Call: key, Room: room, Bytes: StoredBytes + keyBytes(&key) + bytes}}
+}
+
+// receiptBytes is roughly how much a receipt writes.
+const receiptBytes = 1 << 10
+
+// do has an engine do a step, unless its request is invalid.
+func (m Machine) do(ctx context.Context, s *Step, invalid error) error {
+	if invalid != nil {
+		return invalid
+	}
+	return m.Do(ctx, s)
+}
+
+// AnswerOf is what a step has found, unless it failed: then it may still be applied.
+func AnswerOf[T any](found *T, err error) (answer T, failed error) {
+	if err == nil {
+		answer = *found
+	}
+	return answer, err
+}
+
+// Admit implements Store.
+func (m Machine) Admit(ctx context.Context, req Request) (Admission, error) {
+	s := &admitting{step: m.step(req.Key, Begins, len(req.Details)+len(req.Terms)*(len(Term{})+keyBytes(&req.Key))), req: req}
+	s.Apply = s.apply
+	if req.Hold != nil {
+		s.Bytes += len(req.Hold.Result)
+	}
+	if s.WholeTenant = req.EffectKey.WholeTenant; !req.EffectKey.none() {
+		s.Bytes += MaxHolders * (StoredBytes + keyBytes(&req.Key))
+	}
+	return AnswerOf(&s.admission, m.do(ctx, &s.Step, s.req.Validate()))
+}
+
+// Settle implements Store.
+func (m Machine) Settle(ctx context.Context, settlement Settlement) (SettleVerdict, error) {
+	s := m.settling(settlement)
+	return AnswerOf(&s.verdict, m.do(ctx, &s.Step, s.settlement.Validate()))
+}
+
+func (m Machine) settling(end Settlement) *settling {
+	s := &settling{settlement: end, step: m.step(end.Key, Frees, len(end.Result)+appendBytes(end.Appends))}
+	s.Apply = s.apply
+	s.WholeTenant = end.Frees.WholeTenant || end.Claim != nil && end.Claim.EffectKey.WholeTenant
+	if end.Receipt {
+		s.Bytes += receiptBytes
+	}
+	if end.Output != nil {
+		s.Room, s.Bytes = Keeps, s.Bytes+len(end.Output.Data)
+	}
+	return s
+}
+
+// Renew implements Store.
+func (m Machine) Renew(ctx context.Context, renewal Renewal) (record Record, restored bool, err error) {
+	s := m.settling(Settlement{Key: renewal.Key, Claim: &renewal.Claim, Retention: renewal.Retention})
+	s.renewal = &renewal
+	if err := m.do(ctx, &s.Step, renewal.Validate()); err != nil {
+		return Record{}, false, err
+	}
+	return s.next, s.verdict == SettledAnew, nil
+}
+
+// Note implements Store.
+func (m Machine) Note(ctx context.Context, n Note) (Known, error) {
+	s := &noting{step: m.step(n.Key, Begins, appendBytes(n.Appends)), note: n}
+	s.Apply = s.apply
+	return AnswerOf(&s.known, m.do(ctx, &s.Step, s.note.Validate()))
+}
+
+// Receipts implements Store.
+func (m Machine) Receipts(ctx context.Context, tenant, conversation string, from int64) (Chain, error) {
+	s := &chaining{step: m.step(tool.CallID{Tenant: tenant, Conversation: conversation, ID: "."}, Begins, 0), from: from}
+	s.Apply = s.apply
+	return AnswerOf(&s.chain, m.Do(ctx, &s.Step))
 }

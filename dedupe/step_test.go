@@ -19,32 +19,22 @@ type noted struct {
 	binds bool
 }
 
-func (n *noted) Do(ctx context.Context, s dedupe.Step) error {
-	err := n.Engine.Do(ctx, notedStep{s, n})
-	n.binds = s.Binds()
+func (n *noted) Do(ctx context.Context, s *dedupe.Step) error {
+	noted := *s
+	noted.Apply = func(rows dedupe.Rows) { s.Apply(notedRows{rows, n}) }
+	err := n.Engine.Do(ctx, &noted)
+	n.binds = s.Binds
 	return err
 }
-
-type notedStep struct {
-	dedupe.Step
-	by *noted
-}
-
-func (s notedStep) Apply(rows dedupe.Rows) { s.Step.Apply(notedRows{rows, s.by}) }
 
 type notedRows struct {
 	dedupe.Rows
 	by *noted
 }
 
-func (r notedRows) SetCall(key tool.CallID, record *dedupe.Record, retention time.Duration) {
+func (r notedRows) SetCall(key tool.CallID, record *dedupe.Record, retention time.Duration, terms []dedupe.Term) {
 	r.by.wrote = append(r.by.wrote, "record")
-	r.Rows.SetCall(key, record, retention)
-}
-
-func (r notedRows) Confirm(key tool.CallID) {
-	r.by.wrote = append(r.by.wrote, "record")
-	r.Rows.Confirm(key)
+	r.Rows.SetCall(key, record, retention, terms)
 }
 
 func (r notedRows) SetSheet(name dedupe.Sheet, body string, keep time.Duration) {

@@ -32,8 +32,9 @@ type Store interface {
 	// Renew extends the lease of a claim, which it restores when the store has forgotten it:
 	// see Record.Renew. It returns the record as it is then.
 	Renew(ctx context.Context, r Renewal) (record Record, restored bool, err error)
-	// Note takes down what a refused call leaves in the logs of its conversation, unless the
-	// call is known. The record it returns is as Lookup's, the logs are those after it.
+	// Note returns the record of a call as it is Observed; State is Absent when there is none. It
+	// takes down what a refused call leaves in the logs of its conversation, unless the
+	// call is known; the logs that it returns are those after it.
 	Note(ctx context.Context, n Note) (Known, error)
 	Reader
 
@@ -44,8 +45,6 @@ type Store interface {
 
 // Reader is what a Store tells, and changes nothing for.
 type Reader interface {
-	// Lookup returns the record as it is Observed; State is Absent when there is none.
-	Lookup(ctx context.Context, key tool.CallID) (Record, error)
 	// ListOpen lists the calls that are Undecided, as they are Observed, in no particular order. from is empty, or the Next of the page before. The work of a page is bounded; a call that
 	// begins to wait meanwhile may be missing, and one may stand on several pages. A record
 	// that cannot be read is listed with its error: to leave it out would say that there is

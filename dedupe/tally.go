@@ -82,28 +82,28 @@ func (t Tally) Spend(tokens int64) Tally {
 //	absent → what its owner says   counts: the claim's
 //	everything else                none
 func (r Record) Moves(next Record) (back, made string) {
-	if r.counts() && next.counts() && next.Owner == r.Owner && next.Epoch == r.Epoch {
+	if r.State.counts() && next.State.counts() && next.Owner == r.Owner && next.Epoch == r.Epoch {
 		return "", ""
 	}
-	if r.counts() {
+	if r.State.counts() {
 		back = r.Counter
 	}
-	if next.counts() {
+	if next.State.counts() {
 		made = next.Counter
 	}
 	return back, made
 }
 
-func (r *Record) counts() bool { return r.State == Claimed || r.State == Done || r.State == Unknown }
+func (s State) counts() bool { return s == Claimed || s == Done || s == Unknown }
 
-// Bill applies the draw of a request to its tally, when the state machine makes a new claim of a
+// Bill applies a draw to its tally, when the state machine makes a new claim of a
 // record, which is still to be counted. exceeded is the answer when a ceiling stands in the way:
 // then nothing may be stored.
-func (r Record) Bill(req *Request, next Record, verdict Verdict, t Tally, now time.Time) (after Tally, exceeded *Admission) {
+func (d *Draw) Bill(r, next Record, verdict Verdict, t Tally, now time.Time) (after Tally, exceeded *Admission) {
 	if verdict != Won || next.Epoch == r.Epoch {
 		return t, nil
 	}
-	d, after := &req.Draw, t
+	after = t
 	back, made := r.Moves(next)
 	var ceiling Ceiling
 	if d.Tokens > t.Reported {

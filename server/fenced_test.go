@@ -148,7 +148,7 @@ func TestACallClosedTwiceInOneAppend(t *testing.T) {
 		c.append(&sidecallv1.AppendMessagesRequest{ConversationId: "c1", Provider: "anthropic", TurnId: "t1", MessagesJson: slices.Concat([]string{asksUser}, one("call_0"), one("call_0"))})
 	})
 	store := open()
-	seen, err := store.See(t.Context(), tool.CallID{Conversation: "c1", Turn: "t1", ID: "call_0"})
+	seen, err := store.Note(t.Context(), dedupe.Note{Key: tool.CallID{Conversation: "c1", Turn: "t1", ID: "call_0"}})
 	t.Log(seen.Record.State, err)
 	if err := store.Close(); err != nil {
 		t.Fatal(err)

@@ -11,6 +11,7 @@ import (
 	"github.com/sidecall/sidecall/dedupe"
 	"github.com/sidecall/sidecall/internal/call"
 	"github.com/sidecall/sidecall/internal/store/memory"
+	"github.com/sidecall/sidecall/internal/store/storetest"
 	"github.com/sidecall/sidecall/internal/tool"
 	sidecallv1 "github.com/sidecall/sidecall/proto/sidecall/v1"
 	"github.com/sidecall/sidecall/test/testkit/calltest"
@@ -133,7 +134,7 @@ func TestAListingFollowsTheStore(t *testing.T) {
 func TestAPageOfLongErrorsIsShort(t *testing.T) {
 	s := calltest.New(t, calltest.NewRoute(t, "refund", tool.NonIdempotent, calltest.Fails(1, calltest.CutOff)))
 	s.Call(calltest.Request("toolu_1", "refund"))
-	record, err := s.Store.Lookup(t.Context(), tool.CallID{Conversation: "c1", Turn: "t1", ID: "toolu_1"})
+	record, err := storetest.Lookup(t.Context(), s.Store, tool.CallID{Conversation: "c1", Turn: "t1", ID: "toolu_1"})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -14,6 +14,7 @@ import (
 	"github.com/sidecall/sidecall/internal/backend"
 	"github.com/sidecall/sidecall/internal/call"
 	"github.com/sidecall/sidecall/internal/catalog"
+	"github.com/sidecall/sidecall/internal/store/storetest"
 	"github.com/sidecall/sidecall/internal/tool"
 	sidecallv1 "github.com/sidecall/sidecall/proto/sidecall/v1"
 	"github.com/sidecall/sidecall/test/testkit/calltest"
@@ -270,7 +271,7 @@ func TestWhatGoesOnKeepsItsClaim(t *testing.T) {
 			t.Errorf("%v", res)
 		}
 		time.Sleep(3 * time.Minute)
-		if record, err := s.Store.Lookup(t.Context(), tool.CallID{Conversation: "c1", Turn: "t1", ID: "toolu_1"}); err != nil ||
+		if record, err := storetest.Lookup(t.Context(), s.Store, tool.CallID{Conversation: "c1", Turn: "t1", ID: "toolu_1"}); err != nil ||
 			!record.LeaseUntil.After(time.Now()) {
 			t.Errorf("its lease has ended: %v, %v", record, err)
 		}

@@ -23,10 +23,6 @@ func (rottenStore) Admit(context.Context, dedupe.Request) (dedupe.Admission, err
 	return dedupe.Admission{}, errRotten
 }
 
-func (rottenStore) Lookup(context.Context, tool.CallID) (dedupe.Record, error) {
-	return dedupe.Record{}, errRotten
-}
-
 func (rottenStore) Note(context.Context, dedupe.Note) (dedupe.Known, error) {
 	return dedupe.Known{}, errRotten
 }

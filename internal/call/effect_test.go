@@ -460,11 +460,6 @@ func (s *tripped) Settle(ctx context.Context, settles dedupe.Settlement) (dedupe
 	return s.Store.Settle(ctx, settles)
 }
 
-func (s *tripped) Lookup(ctx context.Context, key tool.CallID) (dedupe.Record, error) {
-	s.trips++
-	return s.Store.Lookup(ctx, key)
-}
-
 func (s *tripped) Note(ctx context.Context, n dedupe.Note) (dedupe.Known, error) {
 	s.trips++
 	return s.Store.Note(ctx, n)

@@ -472,10 +472,6 @@ func (brokenStore) Settle(context.Context, dedupe.Settlement) (dedupe.SettleVerd
 	return 0, errDown
 }
 
-func (brokenStore) Lookup(context.Context, tool.CallID) (dedupe.Record, error) {
-	return dedupe.Record{}, errDown
-}
-
 func (brokenStore) Note(context.Context, dedupe.Note) (dedupe.Known, error) {
 	return dedupe.Known{}, errDown
 }

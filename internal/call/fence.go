@@ -53,7 +53,7 @@ type fence struct {
 
 // decide decides one call; nil for one that is not to be closed.
 func (e fence) decide(ctx context.Context, key tool.CallID, answer conversation.Answer) (*dedupe.Closing, error) {
-	seen, err := e.Book.Store.See(ctx, key)
+	seen, err := e.Book.Store.Note(ctx, dedupe.Note{Key: key})
 	if err == nil {
 		seen, err = e.Dedupe.Told(ctx, key, seen)
 	}
@@ -73,7 +73,7 @@ func (e fence) decide(ctx context.Context, key tool.CallID, answer conversation.
 		return nil, &conversation.Contradiction{Answer: answer, Why: "whose record is about to be written"}
 	case !r.mayBeSaid(answer.Text) || forgotten && saysNothingRan(answer.Text) || err != nil && saysOtherwise(answer.Text):
 		return nil, &conversation.Contradiction{Answer: answer, Why: "which has run, or may have, with what was not its result"}
-	case err != nil || !record.Refused():
+	case err != nil || !record.State.Refused():
 		return nil, nil
 	}
 	encoded, err := proto.Marshal(rendered(r.closed(record.MayHaveRun() || forgotten, answer.Text)))
@@ -113,7 +113,7 @@ func saysNothingRan(text string) bool {
 // it is had twice it may also be said that it is refused now, as whoever sends it is told.
 func (r recorded) mayBeSaid(text string) bool {
 	record := r.Record
-	if !saysOtherwise(text) || record.State == dedupe.Closed || record.Refused() && !record.MayHaveRun() {
+	if !saysOtherwise(text) || record.State == dedupe.Closed || record.State.Refused() && !record.MayHaveRun() {
 		return true
 	}
 	if record.State == dedupe.NotRun && record.Effect.Harmless() && r.effect().Harmless() && !saysNothingRan(text) {

@@ -99,10 +99,10 @@ func TestWhatIsSaidOfASecretIsNotShown(t *testing.T) {
 // mistaken says that a call is unknown which is running.
 type mistaken struct{ dedupe.Store }
 
-func (f mistaken) Lookup(ctx context.Context, key tool.CallID) (dedupe.Record, error) {
-	record, err := f.Store.Lookup(ctx, key)
-	record.State = dedupe.Unknown
-	return record, err
+func (f mistaken) Note(ctx context.Context, n dedupe.Note) (dedupe.Known, error) {
+	known, err := f.Store.Note(ctx, n)
+	known.Record.State = dedupe.Unknown
+	return known, err
 }
 
 // Renew implements dedupe.Store: the claim is lost.

@@ -82,7 +82,7 @@ func (l lookup) lookUp(ctx context.Context, ask rules.Ask) (dedupe.Known, *answe
 		}
 		return known, l.unlooked()
 	}
-	if known.Record.Refused() {
+	if known.Record.State.Refused() {
 		return known, recordedAs(l.call, known).unlessRepeatable(l.turnAway(l.refusal(known.Record.State), known))
 	}
 	l.held.hear(nil, rules.Heard{Tally: known.Tally})
@@ -155,7 +155,7 @@ func (l lookup) orderedAgain(ctx context.Context, refused *answer) *answer {
 		return refused
 	}
 	known, err := l.Dedupe.Known(ctx, noteOf(l.call, ask))
-	if err != nil || !known.Record.Refused() { // another one of its duplicates runs by now
+	if err != nil || !known.Record.State.Refused() { // another one of its duplicates runs by now
 		l.log.cause = err
 		return refused
 	}

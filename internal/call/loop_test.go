@@ -362,11 +362,6 @@ func (c *counting) Settle(ctx context.Context, s dedupe.Settlement) (dedupe.Sett
 	return c.Store.Settle(ctx, s)
 }
 
-func (c *counting) Lookup(ctx context.Context, key tool.CallID) (dedupe.Record, error) {
-	c.trips.Add(1)
-	return c.Store.Lookup(ctx, key)
-}
-
 func (c *counting) Note(ctx context.Context, n dedupe.Note) (dedupe.Known, error) {
 	c.trips.Add(1)
 	return c.Store.Note(ctx, n)

@@ -23,6 +23,7 @@ import (
 	"github.com/sidecall/sidecall/internal/catalog"
 	"github.com/sidecall/sidecall/internal/redact"
 	"github.com/sidecall/sidecall/internal/store/memory"
+	"github.com/sidecall/sidecall/internal/store/storetest"
 	"github.com/sidecall/sidecall/internal/telemetry"
 	"github.com/sidecall/sidecall/internal/tool"
 	sidecallv1 "github.com/sidecall/sidecall/proto/sidecall/v1"
@@ -353,7 +354,7 @@ func TestTheLateOwnerIsFasterThanTheOperator(t *testing.T) {
 	s := calltest.NewOn(t, store, calltest.NewRoute(t, "refund", tool.NonIdempotent, calltest.Fails(calltest.Always, calltest.CutOff)))
 	s.Call(calltest.Request("toolu_1", "refund"))
 	key := tool.CallID{Conversation: "c1", Turn: "t1", ID: "toolu_1"}
-	record, err := store.Lookup(t.Context(), key)
+	record, err := storetest.Lookup(t.Context(), store, key)
 	if err != nil {
 		t.Fatal(err)
 	}

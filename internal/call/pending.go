@@ -41,7 +41,7 @@ func (e Records) pending(r recorded, age time.Duration) (sidecallv1.Pending, *an
 	case dedupe.Running:
 		return sidecallv1.Pending_PENDING_IN_PROGRESS, r.known()
 	case dedupe.Repeatable, dedupe.MayHaveRun:
-		if record.Refused() {
+		if record.State.Refused() {
 			return sidecallv1.Pending_PENDING_UNKNOWN, r.lostAttempts(fate)
 		}
 	case dedupe.Answered: // another call with the same ids, which has an answer

@@ -70,11 +70,6 @@ func (s *tripStore) Settle(ctx context.Context, settlement dedupe.Settlement) (d
 	return s.Store.Settle(ctx, settlement)
 }
 
-func (s *tripStore) Lookup(ctx context.Context, key tool.CallID) (dedupe.Record, error) {
-	s.trip("lookup", nil, nil)
-	return s.Store.Lookup(ctx, key)
-}
-
 func (s *tripStore) Note(ctx context.Context, n dedupe.Note) (dedupe.Known, error) {
 	s.trip("note", n.Logs, n.Appends)
 	if s.down {
@@ -220,12 +215,12 @@ func TestWhatAFailureCostsTheStore(t *testing.T) {
 		{"get_ordr", nil, "note", 2, 2, true},
 		{"get_order", func(r *sidecallv1.ExecuteToolRequest) { bad(r); tight(r) }, "note", 2, 2, true},
 		{"silent", nil, "admit settle", 0, 0, false},
-		{"silent", bad, "lookup", 0, 0, false},
+		{"silent", bad, "note", 0, 0, false},
 		{"get_order", quiet, "admit settle", 0, 0, false},
-		{"get_order", func(r *sidecallv1.ExecuteToolRequest) { quiet(r); bad(r) }, "lookup", 0, 0, false},
-		{"get_ordr", quiet, "lookup", 0, 0, false},
+		{"get_order", func(r *sidecallv1.ExecuteToolRequest) { quiet(r); bad(r) }, "note", 0, 0, false},
+		{"get_ordr", quiet, "note", 0, 0, false},
 		{"get_order", adrift, "admit settle", 0, 0, false},
-		{"get_ordr", adrift, "lookup", 0, 0, false},
+		{"get_ordr", adrift, "note", 0, 0, false},
 		{"get_order", func(r *sidecallv1.ExecuteToolRequest) { r.ValidateOnly = true; bad(r) }, "", 0, 0, false},
 	} {
 		req := calltest.Request(fmt.Sprint("toolu_", i), test.tool)

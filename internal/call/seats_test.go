@@ -44,15 +44,6 @@ func (s *countingStore) Settle(ctx context.Context, settlement dedupe.Settlement
 	return s.Store.Settle(ctx, settlement)
 }
 
-func (s *countingStore) Lookup(ctx context.Context, key tool.CallID) (dedupe.Record, error) {
-	s.lookups.Add(1)
-	if s.lookupFails {
-		return dedupe.Record{}, errors.New("not now")
-	}
-	return s.Store.Lookup(ctx, key)
-}
-
-// Note is a look too.
 func (s *countingStore) Note(ctx context.Context, n dedupe.Note) (dedupe.Known, error) {
 	s.lookups.Add(1)
 	if s.lookupFails {

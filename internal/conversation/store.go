@@ -5,7 +5,6 @@ import (
 	"time"
 
 	"github.com/sidecall/sidecall/dedupe"
-	"github.com/sidecall/sidecall/internal/tool"
 )
 
 // Write is a change of a conversation: its head, from one text to another, and the
@@ -58,8 +57,8 @@ type Store interface {
 	// one step: all of it or nothing. It reports true also when head and messages are
 	// there already.
 	WriteConversation(ctx context.Context, w Write) (written bool, err error)
-	// See returns the record of a call, as dedupe.Store.Lookup does, for who closes it.
-	See(ctx context.Context, key tool.CallID) (dedupe.Known, error)
+	// Note is dedupe.Store's: who closes a call has looked at it here.
+	Note(ctx context.Context, n dedupe.Note) (dedupe.Known, error)
 	// ReadConversation returns a conversation with its messages from one on: at least
 	// one, and as many as have no more than most bytes. Without any, for most of 0.
 	ReadConversation(ctx context.Context, key Key, from int64, most int) (Stored, error)

@@ -10,6 +10,7 @@ import (
 	"github.com/sidecall/sidecall/dedupe"
 	"github.com/sidecall/sidecall/internal/receipt"
 	"github.com/sidecall/sidecall/internal/store/memory"
+	"github.com/sidecall/sidecall/internal/store/storetest"
 	"github.com/sidecall/sidecall/internal/tool"
 )
 
@@ -36,7 +37,7 @@ func kept(t *testing.T, payments int) receipt.Input {
 		if _, err := store.Settle(t.Context(), end); err != nil {
 			t.Fatal(err)
 		}
-		record, err := store.Lookup(t.Context(), key)
+		record, err := storetest.Lookup(t.Context(), store, key)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -161,14 +161,15 @@ func benchStore(b *testing.B, n int, indexed bool) (s *Store, heap int) {
 	before := inUse()
 	s = open(b, filepath.Join(b.TempDir(), "store.db"), Options{})
 	for from := 0; from < n; from += 1000 {
-		op := newOperation(dedupe.Frees, 1<<20, func(t *txn) {
+		op := own(dedupe.Frees, 1<<20, func(t *txn) {
 			for i := from; i < min(n, from+1000); i++ {
 				key := tool.CallID{Tenant: "acme", Conversation: strconv.Itoa(i / 10), Turn: "1", ID: strconv.Itoa(i)}
 				record := dedupe.Record{State: dedupe.Done, Epoch: 1, Owner: "o", Tool: "refund", StartedAt: t.now, FinishedAt: t.now, Result: benchResult}
-				t.SetCall(key, &record, 24*time.Hour)
+				var terms []dedupe.Term
 				if indexed {
-					t.Index(key, []dedupe.Term{benchTerm("own", i), benchTerm("conversation", i/10), benchTerm("tenth", i%10)}, 72*time.Hour)
+					terms = []dedupe.Term{benchTerm("own", i), benchTerm("conversation", i/10), benchTerm("tenth", i%10)}
 				}
+				t.SetCall(key, &record, 24*time.Hour, terms)
 				if i%10 == 0 {
 					w := benchConversation(i / 10)
 					t.writeConversation(conversationKey(w.Key), &w)

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/sidecall/sidecall/internal/store/storetest"
 	"github.com/sidecall/sidecall/internal/tool"
 	"github.com/sidecall/sidecall/test/testkit/harness"
 )
@@ -62,7 +63,7 @@ func TestAReadThatHangsHoldsNobody(t *testing.T) {
 	waits, giveUp := context.WithCancel(t.Context())
 	read, admitted := make(chan error, 1), make(chan error, 1)
 	go func() {
-		_, err := s.Lookup(waits, request("old", tool.NonIdempotent).Key)
+		_, err := storetest.Lookup(waits, s, request("old", tool.NonIdempotent).Key)
 		read <- err
 	}()
 	<-disk.begun

@@ -17,6 +17,8 @@ const (
 	// queueLength bounds the requests that wait; a caller beyond it waits for
 	// its turn to wait, until its context ends.
 	queueLength = 4096
+	// looksAtOnce bounds the looks, each of which takes a thread while it waits for the disk.
+	looksAtOnce = 256
 	// groupLength, and groupBytes of what they write, bound the operations of one transaction.
 	groupLength = 1024
 	groupBytes  = 16 << 20
@@ -30,7 +32,7 @@ const (
 type operation struct {
 	// apply does its work in a transaction. It may run again, in another
 	// transaction, when the first one came to nothing.
-	apply func(t *txn)
+	apply func(dedupe.Rows)
 	// bytes is roughly how much it writes, and room what it does to a file that is full.
 	bytes int
 	room  dedupe.Room
@@ -42,8 +44,8 @@ type operation struct {
 	err   error
 }
 
-func newOperation(room dedupe.Room, bytes int, apply func(t *txn)) *operation {
-	return &operation{apply: apply, bytes: bytes, room: room, done: make(chan struct{})}
+func newOperation(step *dedupe.Step) *operation {
+	return &operation{apply: step.Apply, bytes: step.Bytes, room: step.Room, done: make(chan struct{})}
 }
 
 // take reports that nobody else has taken the operation.
@@ -70,10 +72,11 @@ func (s *Store) stop() error {
 	}
 }
 
-// do hands an operation to the committer and waits until it is on the disk. An
-// error of the context may mean either; an operation withdrawn in time has had
+// do hands a step to the committer and waits until it is on the disk. An
+// error of the context may mean either; one withdrawn in time has had
 // no effect. When the queue is full, the caller waits for its turn.
-func (s *Store) do(ctx context.Context, op *operation) error {
+func (s *Store) do(ctx context.Context, step *dedupe.Step) error {
+	op := newOperation(step)
 	if err := s.usable(ctx); err != nil {
 		return err
 	}

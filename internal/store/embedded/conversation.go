@@ -3,7 +3,6 @@ package embedded
 import (
 	"bytes"
 	"context"
-	"encoding/binary"
 	"encoding/hex"
 	"fmt"
 	"strings"
@@ -24,7 +23,7 @@ func (s *Store) WriteConversation(ctx context.Context, w conversation.Write) (wr
 		size += dedupe.StoredBytes + len(c.Result) + len(c.Terms)*len(dedupe.Term{})
 	}
 	var done bool
-	return dedupe.AnswerOf(&done, s.do(ctx, newOperation(dedupe.Begins, size, func(t *txn) { done = t.writeConversation(key, &w) })))
+	return dedupe.AnswerOf(&done, s.do(ctx, own(dedupe.Begins, size, func(t *txn) { done = t.writeConversation(key, &w) })))
 }
 
 func (t *txn) writeConversation(key []byte, w *conversation.Write) (written bool) {
@@ -43,9 +42,6 @@ func (t *txn) writeConversation(key []byte, w *conversation.Write) (written bool
 	t.set(conversationRow, key, expires, bigEndian(count), w.Head)
 	return true
 }
-
-// bigEndian is a number before what it counts.
-func bigEndian(n int) []byte { return binary.BigEndian.AppendUint32(nil, uint32(n)) }
 
 // talk returns how many messages a conversation has, and the text of its head; none where
 // there is none.

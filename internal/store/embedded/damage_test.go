@@ -15,8 +15,10 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+
 	"github.com/sidecall/sidecall/dedupe"
 	"github.com/sidecall/sidecall/internal/conversation"
+	"github.com/sidecall/sidecall/internal/store/storetest"
 	"github.com/sidecall/sidecall/internal/tool"
 )
 
@@ -262,7 +264,7 @@ func TestADamagedRecordIsNotServed(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 		}
 		var failed *dedupe.FailedError
-		if _, err := s.Lookup(t.Context(), request("y", 0).Key); !errors.As(err, &failed) {
+		if _, err := storetest.Lookup(t.Context(), s, request("y", 0).Key); !errors.As(err, &failed) {
 			t.Errorf("%s: its neighbour is told: %v", name, err)
 		}
 	}
@@ -277,9 +279,9 @@ func TestAPoisonedRequestFailsAlone(t *testing.T) {
 	transcribed(t, s, "c", spoken(1), time.Hour)
 	for i := range 10 {
 		op := admitting(t, request(fmt.Sprint(i), tool.NonIdempotent))
-		poison := newOperation(dedupe.Frees, 0, func(txn *txn) {
+		poison := newOperation(own(dedupe.Frees, 0, func(txn *txn) {
 			for _, id := range []string{"poison", fmt.Sprint(i)} {
-				txn.SetCall(request(id, 0).Key, &dedupe.Record{State: dedupe.Done, Epoch: 1, Owner: "x"}, time.Hour)
+				txn.SetCall(request(id, 0).Key, &dedupe.Record{State: dedupe.Done, Epoch: 1, Owner: "x"}, time.Hour, nil)
 			}
 			w := conversation.Write{
 				Key: transcriptKey("c"), Was: []byte("head of c"), Head: []byte("poisoned"), After: 2, Messages: spoken(2), TTL: time.Hour,
@@ -291,7 +293,7 @@ func TestAPoisonedRequestFailsAlone(t *testing.T) {
 				panic("bug")
 			}
 			txn.Fail(errBad)
-		})
+		}))
 		good, bad, group = append(good, op), append(bad, poison), append(group, op, poison)
 	}
 	s.serve(group)

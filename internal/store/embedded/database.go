@@ -104,6 +104,12 @@ func (d *database) transact(ops []*operation) error {
 // is how many segments have to be left for others.
 func (d *database) commit(t *txn, least int64) error {
 	f := d.file
+	// Failpoints count the commits of calls: that which only lets go of what has expired is none.
+	hit := func(place failpoint.Name) {
+		if len(t.frames) > 0 {
+			failpoint.Hit(place)
+		}
+	}
 	// What is written to a file that is gone is not told as stored, and a copy that
 	// somebody has put there is not spoiled.
 	if err := f.asLeft(); err != nil {
@@ -114,7 +120,7 @@ func (d *database) commit(t *txn, least int64) error {
 	next.sum = int64(checksum(next.durable, t.frames))
 	err := f.room(partsOf(next.end)-partsOf(before.end), least)
 	if err == nil {
-		t.hit(failpoint.CommitUnwritten)
+		hit(failpoint.CommitUnwritten)
 		err = f.writeLog(t.frames)
 	}
 	if err == nil {
@@ -124,9 +130,9 @@ func (d *database) commit(t *txn, least int64) error {
 		return err
 	}
 	if err == nil {
-		t.hit(failpoint.CommitUnsynced)
+		hit(failpoint.CommitUnsynced)
 		err = f.sync()
-		t.hit(failpoint.CommitSynced)
+		hit(failpoint.CommitSynced)
 	}
 	if err == nil {
 		err = f.confirm()
@@ -143,14 +149,6 @@ func (d *database) commit(t *txn, least int64) error {
 	}
 	d.index.pass(t.ms(), d.options.MaxOutputBytes)
 	return nil
-}
-
-// hit comes by a failpoint with what somebody waits for. Letting go of what has expired would
-// be counted among the commits of calls.
-func (t *txn) hit(place failpoint.Name) {
-	if len(t.frames) > 0 {
-		failpoint.Hit(place)
-	}
 }
 
 // slack is how much of the log need not be live, however little is.
@@ -254,4 +252,23 @@ func (d *database) release() error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return d.file.Close()
+}
+
+// clock is the store's clock. Within a process it follows the monotonic clock,
+// so that setting the wall clock moves no lease; across restarts it starts at
+// the wall clock, but never before the last instant that the store has
+// recorded. Its unit is the millisecond.
+type clock struct {
+	began time.Time
+	ahead time.Duration // of the wall clock
+}
+
+// newClock starts a clock that is never before highWater.
+func newClock(highWater time.Time) clock {
+	now := time.Now()
+	return clock{now, max(0, highWater.Sub(now))}
+}
+
+func (c clock) now() time.Time {
+	return c.began.Add(time.Since(c.began) + c.ahead).Truncate(time.Millisecond).UTC()
 }

@@ -40,6 +40,7 @@ type Store struct {
 	database
 
 	queue chan *operation // nil without a committer
+	looks chan struct{}   // has one of each look, also of those that nobody waits for any more
 	// open ends, with the cause, when Close begins, or with the life of the database.
 	open      context.Context
 	shut      context.CancelCauseFunc
@@ -101,7 +102,7 @@ func newStore(options Options) *Store {
 	if options.Log == nil {
 		options.Log = slog.New(slog.DiscardHandler)
 	}
-	s := &Store{database: database{options: options, index: newIndex()}, exited: make(chan struct{})}
+	s := &Store{database: database{options: options, index: newIndex()}, exited: make(chan struct{}), looks: make(chan struct{}, looksAtOnce)}
 	s.Engine = s
 	s.life, s.end = context.WithCancelCause(context.Background())
 	s.open, s.shut = context.WithCancelCause(s.life)
@@ -124,16 +125,15 @@ func explain(path string, err error) error {
 }
 
 // Do implements dedupe.Engine. It returns when what the step changes is on the disk.
-func (s *Store) Do(ctx context.Context, step dedupe.Step) error {
-	apply := func(t *txn) { step.Apply(t) }
-	if step.Room() == dedupe.Begins && s.queue != nil {
+func (s *Store) Do(ctx context.Context, step *dedupe.Step) error {
+	if step.Room == dedupe.Begins && s.queue != nil {
 		// What would begin something has mostly begun, or is refused, where it changes
 		// nothing: then nobody waits for the disk.
-		if err := s.look(ctx, apply); !errors.Is(err, errLook) {
+		if err := s.look(ctx, step.Apply); !errors.Is(err, errLook) {
 			return err
 		}
 	}
-	return s.do(ctx, newOperation(step.Room(), step.Bytes(), apply))
+	return s.do(ctx, step)
 }
 
 // Output implements dedupe.Store.
@@ -168,38 +168,52 @@ func (s *Store) usable(ctx context.Context) error {
 	return cmp.Or(ctx.Err(), context.Cause(s.open))
 }
 
-// look looks at the last state, all of which is on the disk.
-func (s *Store) look(ctx context.Context, f func(t *txn)) error {
-	if err := s.enter(ctx); err != nil {
-		return err
+// look looks at the last state, all of which is on the disk. Who looks may wait for the disk, who
+// commits for who looks, and the next one for that: so a caller may leave it to itself, and must
+// not look at what it finds then. What the index says alone, as of a new call, is found at once.
+func (s *Store) look(ctx context.Context, f func(dedupe.Rows)) error {
+	if s.mu.TryRLock() {
+		if err := s.locked(ctx, f, s.queue == nil); !errors.Is(err, errDisk) {
+			return err
+		}
 	}
+	select {
+	case s.looks <- struct{}{}:
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-s.open.Done():
+		return context.Cause(s.open)
+	}
+	done := make(chan error, 1)
+	go func() {
+		defer func() { <-s.looks }()
+		s.mu.RLock()
+		done <- s.locked(ctx, f, true)
+	}()
+	select {
+	case err := <-done:
+		return err
+	case <-ctx.Done():
+		return fmt.Errorf("the disk did not answer in time: %w", ctx.Err())
+	case <-s.open.Done():
+		return context.Cause(s.open)
+	}
+}
+
+// locked looks with mu held, and lets go of it; errDisk where it would have to read and may not.
+func (s *Store) locked(ctx context.Context, f func(dedupe.Rows), reads bool) error {
 	defer s.mu.RUnlock()
 	if err := s.usable(ctx); err != nil {
 		return err
 	}
-	t := &txn{database: &s.database, now: s.clock.now(), within: ctx}
+	t := &txn{database: &s.database, now: s.clock.now(), reads: reads}
 	return t.survive(f)
-}
-
-// enter takes mu for reading, unless ctx ends before: who commits may wait for who reads, and that
-// one for the disk.
-func (s *Store) enter(ctx context.Context) error {
-	for pause := 50 * time.Microsecond; !s.mu.TryRLock(); pause = min(2*pause, 50*time.Millisecond) {
-		select {
-		case <-time.After(pause):
-		case <-ctx.Done():
-			return ctx.Err()
-		case <-s.open.Done():
-			return context.Cause(s.open)
-		}
-	}
-	return nil
 }
 
 // read returns what is found in the last state.
 func read[T any](ctx context.Context, s *Store, find func(t *txn) T) (T, error) {
 	var what T
-	return dedupe.AnswerOf(&what, s.look(ctx, func(t *txn) { what = find(t) }))
+	return dedupe.AnswerOf(&what, s.look(ctx, func(t dedupe.Rows) { what = find(t.(*txn)) }))
 }
 
 // Now implements dedupe.Store.

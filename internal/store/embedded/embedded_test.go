@@ -89,7 +89,7 @@ func settle(t testing.TB, s *Store, end dedupe.Settlement) {
 
 func lookup(t testing.TB, s *Store, id string) dedupe.Record {
 	t.Helper()
-	r, err := s.Lookup(context.Background(), request(id, 0).Key)
+	r, err := storetest.Lookup(context.Background(), s, request(id, 0).Key)
 	if err != nil {
 		t.Fatalf("lookup %q: %v", id, err)
 	}
@@ -99,10 +99,8 @@ func lookup(t testing.TB, s *Store, id string) dedupe.Record {
 // catcher is an engine that only looks at a step.
 type catcher struct{ op *operation }
 
-func (c *catcher) Do(_ context.Context, step dedupe.Step) error {
-	c.op = newOperation(step.Room(), step.Bytes(), func(t *txn) {
-		step.Apply(t)
-	})
+func (c *catcher) Do(_ context.Context, step *dedupe.Step) error {
+	c.op = newOperation(step)
 	return nil
 }
 
@@ -136,7 +134,7 @@ func (s *Store) standStill(t testing.TB) (goesOn func()) {
 		s.file.sync = sync
 		return sync()
 	}
-	go s.do(context.Background(), newOperation(dedupe.Frees, 0, func(t *txn) {
+	go s.do(context.Background(), own(dedupe.Frees, 0, func(t *txn) {
 		t.SetSheet(dedupe.Sheet{Kind: 't', Name: "whatever"}, "x", time.Hour)
 	}))
 	<-stands
@@ -465,7 +463,7 @@ func TestWhatChangesNothingWaitsForNobody(t *testing.T) {
 	if n, err := s.Note(ctx, note); err != nil || n.Record.State != dedupe.Done {
 		t.Errorf("noted: %v, %v", n.Record.State, err)
 	}
-	if r, err := s.Lookup(ctx, again.Key); err != nil || r.State != dedupe.Done {
+	if r, err := storetest.Lookup(ctx, s, again.Key); err != nil || r.State != dedupe.Done {
 		t.Errorf("looked up: %v, %v", r.State, err)
 	}
 }

@@ -59,7 +59,7 @@ func (s *Store) fill(t *testing.T, name string, bytes int64, retention time.Dura
 func keptOutputs(s *Store) (outputs int, bytes int64) {
 	s.still(func() {
 		for _, o := range slices.Concat(s.index.outputs.chunks...) {
-			f, err := s.file.readFrame(context.Background(), o.place)
+			f, err := s.file.readFrame(o.place)
 			if err != nil {
 				panic(err)
 			}
@@ -474,7 +474,7 @@ func TestARestartDoesNotRecallForgottenClaims(t *testing.T) {
 			t.Fatal(err)
 		}
 		again := open(t, path, Options{})
-		record, err := again.Lookup(t.Context(), brief("x", time.Hour).Key)
+		record, err := storetest.Lookup(t.Context(), again, brief("x", time.Hour).Key)
 		if err != nil || record.State != dedupe.Absent {
 			t.Errorf("got %v, %v; want absent", record.State, err)
 		}

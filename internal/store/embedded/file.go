@@ -3,7 +3,6 @@ package embedded
 import (
 	"bytes"
 	"cmp"
-	"context"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -44,8 +43,6 @@ const (
 
 	formatBytes = 24
 	headBytes   = formatBytes + 6*8 + 4
-	// readsAtOnce bounds the reads that wait for the disk, and those that nobody waits for any more.
-	readsAtOnce = 256
 	// mostGrowth bounds the segments that the file grows by at a time.
 	mostGrowth = 64
 )
@@ -108,7 +105,6 @@ type file struct {
 	largest int64
 	write   func(b []byte, at int64) (int, error)
 	sync    func() error
-	reads   chan struct{} // has one of each read that somebody may leave alone: each takes a thread; nil in memory
 
 	head           // in force
 	slot     int   // where it stands
@@ -173,7 +169,7 @@ func openFile(path string, bound int64) (*file, error) {
 		return nil, errors.Join(err, opened.Close())
 	}
 	f := newFile(path, osFile{opened, info}, segmentsIn(bound), "store.embedded.max_bytes")
-	f.segments, f.reads = (info.Size()-segmentsAt)/segmentSize, make(chan struct{}, readsAtOnce)
+	f.segments = (info.Size() - segmentsAt) / segmentSize
 	return f, nil
 }
 
@@ -245,12 +241,8 @@ func (f *file) offset(at int64) (offset, rest int64, err error) {
 	return segmentsAt + segment*segmentSize + segmentHead + at%partSize, partSize - at%partSize, nil
 }
 
-// logReader reads the log by its places, until within ends, if it ever does.
-type logReader struct {
-	*file
-
-	within context.Context //nolint:containedctx // io.ReaderAt knows none
-}
+// logReader reads the log by its places.
+type logReader struct{ *file }
 
 func (l logReader) ReadAt(b []byte, at int64) (read int, err error) {
 	for read < len(b) {
@@ -258,7 +250,7 @@ func (l logReader) ReadAt(b []byte, at int64) (read int, err error) {
 		if err != nil {
 			return read, err
 		}
-		n, err := l.piece(b[read:min(int64(len(b)), int64(read)+rest)], offset)
+		n, err := l.file.ReadAt(b[read:min(int64(len(b)), int64(read)+rest)], offset)
 		read += n
 		if errors.Is(err, io.EOF) {
 			return read, corrupt("the file is cut short")
@@ -269,39 +261,9 @@ func (l logReader) ReadAt(b []byte, at int64) (read int, err error) {
 	return read, nil
 }
 
-// errLate is that the disk did not answer in time: nothing is known of what stands there.
-var errLate = errors.New("the disk did not answer in time")
-
-// piece reads from the disk. Who does not wait for it any more must not look at b again, where what
-// it answers then is put.
-func (l logReader) piece(b []byte, offset int64) (int, error) {
-	if l.reads == nil || l.within.Done() == nil {
-		return l.file.ReadAt(b, offset)
-	}
-	select {
-	case l.reads <- struct{}{}:
-	case <-l.within.Done():
-		return 0, fmt.Errorf("%w: %w", errLate, l.within.Err())
-	}
-	var n int
-	var err error
-	done := make(chan struct{})
-	go func() {
-		n, err = l.file.ReadAt(b, offset)
-		<-l.reads
-		close(done)
-	}()
-	select {
-	case <-done:
-		return n, err
-	case <-l.within.Done():
-		return 0, fmt.Errorf("%w: %w", errLate, l.within.Err())
-	}
-}
-
 // log is a part of the log.
 func (f *file) log(from, to int64) *io.SectionReader {
-	return io.NewSectionReader(logReader{f, context.Background()}, from, to-from)
+	return io.NewSectionReader(logReader{f}, from, to-from)
 }
 
 // size is how long the file is at least.

@@ -164,7 +164,7 @@ var firsts = map[string]func(s *Store) func(ctx context.Context, i int) error{
 	},
 	"looks": func(s *Store) func(context.Context, int) error {
 		return func(ctx context.Context, i int) error {
-			_, err := s.Lookup(ctx, request(fmt.Sprint("done ", i), 0).Key)
+			_, err := storetest.Lookup(ctx, s, request(fmt.Sprint("done ", i), 0).Key)
 			return err
 		}
 	},
@@ -282,7 +282,7 @@ func (s *fragile) work(t *testing.T, worker int, started chan<- struct{}) {
 		for _, step := range []func(context.Context) error{
 			func(ctx context.Context) error { _, err := s.Admit(ctx, request(id, tool.NonIdempotent)); return err },
 			func(ctx context.Context) error { _, err := s.Settle(ctx, settlement(id, "paid")); return err },
-			func(ctx context.Context) error { _, err := s.Lookup(ctx, request(id, 0).Key); return err },
+			func(ctx context.Context) error { _, err := storetest.Lookup(ctx, s, request(id, 0).Key); return err },
 		} {
 			ctx, cancel := context.WithTimeout(t.Context(), answerTime)
 			err := step(ctx)

@@ -29,7 +29,7 @@ func (s *Store) ListOpen(ctx context.Context, from string) (dedupe.Page, error) 
 				break
 			}
 			key, stored := t.record(r.of)
-			if record := stored.Observed(t.now); record.Undecided() {
+			if record := stored.Observed(t.now); record.State.Undecided() {
 				page.Calls = append(page.Calls, dedupe.Listed{Key: key, Record: record})
 			}
 		}
@@ -46,12 +46,12 @@ func (s *Store) Find(ctx context.Context, search dedupe.Search) (dedupe.Page, er
 	if err != nil {
 		return dedupe.Page{}, fmt.Errorf("%w: %q is no place where a listing goes on", dedupe.ErrInvalid, search.From)
 	}
-	return read(ctx, s, func(t *txn) dedupe.Page { return t.find(&search, before) })
+	return read(ctx, s, func(t *txn) dedupe.Page { return find(t, &search, before) })
 }
 
 // find looks at the calls of a term that were claimed before one with a number. Rows that are
 // over, or of another term, count too, so that the work of a page is bounded.
-func (t *txn) find(s *dedupe.Search, before int64) (page dedupe.Page) {
+func find(t *txn, s *dedupe.Search, before int64) (page dedupe.Page) {
 	looked, bytes := 0, 0
 	term := t.index.term(s.Tenant, &s.Term)
 	for p := range t.index.terms.from(posting{term: term, number: before - 1}) {
@@ -63,7 +63,7 @@ func (t *txn) find(s *dedupe.Search, before int64) (page dedupe.Page) {
 			break
 		}
 		looked, before = looked+1, p.number
-		call, claimed := t.found(p.of, s)
+		call, claimed := foundBy(t, p.of, s)
 		if t.failed != nil || claimed < dedupe.Millis(s.Since) {
 			break
 		}
@@ -75,9 +75,9 @@ func (t *txn) find(s *dedupe.Search, before int64) (page dedupe.Page) {
 	return page
 }
 
-// found reads a row of terms, and the record of its call; nil where it is over, or does not
+// foundBy reads a row of terms, and the record of its call; nil where it is over, or does not
 // have the term.
-func (t *txn) found(of digest, s *dedupe.Search) (call *dedupe.Listed, claimed int64) {
+func foundBy(t *txn, of digest, s *dedupe.Search) (call *dedupe.Listed, claimed int64) {
 	f, err := t.read(t.index.rows[of].place)
 	if err != nil {
 		t.Fail(err)

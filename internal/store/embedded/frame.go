@@ -2,7 +2,6 @@ package embedded
 
 import (
 	"bufio"
-	"context"
 	"encoding/binary"
 	"fmt"
 	"hash/crc32"
@@ -10,6 +9,8 @@ import (
 	"slices"
 
 	"github.com/sidecall/sidecall/dedupe"
+	"github.com/sidecall/sidecall/internal/conversation"
+	"github.com/sidecall/sidecall/internal/tool"
 )
 
 // The log is frames, one for each row as it was put: the length of what follows (4 bytes),
@@ -74,10 +75,10 @@ func parseFrame(at int64, b []byte) (frame, error) {
 	return f, nil
 }
 
-// readFrame reads the frame at a place, unless within ends before.
-func (f *file) readFrame(within context.Context, p place) (frame, error) {
+// readFrame reads the frame at a place.
+func (f *file) readFrame(p place) (frame, error) {
 	b := make([]byte, p.size)
-	if _, err := (logReader{f, within}).ReadAt(b, p.at); err != nil {
+	if _, err := (logReader{f}).ReadAt(b, p.at); err != nil {
 		return frame{}, err
 	}
 	return parseFrame(p.at, b)
@@ -126,3 +127,47 @@ type place struct {
 	at   int64
 	size uint32
 }
+
+// keyOf encodes the parts of a key so that no two lists of as many are alike: each but the last
+// has its length in 2 bytes before it. So those that differ in the last are in its order.
+func keyOf(parts ...string) (b []byte) {
+	last := len(parts) - 1
+	for _, part := range parts[:last] {
+		b = append(binary.BigEndian.AppendUint16(b, uint16(len(part))), part...)
+	}
+	return append(b, parts[last]...)
+}
+
+func encodeKey(k tool.CallID) []byte { return keyOf(k.Tenant, k.Conversation, k.Turn, k.ID) }
+
+// decodeKey reads what encodeKey has written.
+func decodeKey(b []byte) (k tool.CallID) {
+	for _, part := range [...]*string{&k.Tenant, &k.Conversation, &k.Turn} {
+		end := 2 + int(binary.BigEndian.Uint16(b))
+		*part, b = string(b[2:end]), b[end:]
+	}
+	k.ID = string(b)
+	return k
+}
+
+func sheetKey(name dedupe.Sheet) []byte {
+	return keyOf(name.Tenant, name.Conversation, name.Name)
+}
+
+func outputKey(tenant, ref string) []byte { return keyOf(tenant, ref) }
+
+// conversationKey is the key of a conversation's head.
+func conversationKey(k conversation.Key) []byte { return keyOf(k.Tenant, k.ID) }
+
+// messageKey is the key of a message of a conversation.
+func messageKey(name []byte, number int) []byte {
+	return slices.Concat(name, bigEndian(number))
+}
+
+func decodeMessageKey(b []byte) (name []byte, number int) {
+	at := len(b) - 4
+	return b[:at], int(binary.BigEndian.Uint32(b[at:]))
+}
+
+// bigEndian is a number before what it counts.
+func bigEndian(n int) []byte { return binary.BigEndian.AppendUint32(nil, uint32(n)) }

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/sidecall/sidecall/dedupe"
+	"github.com/sidecall/sidecall/internal/store/storetest"
 	"github.com/sidecall/sidecall/internal/tool"
 )
 
@@ -125,7 +126,7 @@ func TestWhatDoesNotFitTakesNobodyWithIt(t *testing.T) {
 			break
 		}
 	}
-	if _, err := s.Lookup(context.Background(), large.Key); err != nil {
+	if _, err := storetest.Lookup(context.Background(), s, large.Key); err != nil {
 		t.Error(err)
 	}
 }
@@ -220,7 +221,7 @@ func TestALargeOperationInAFullFileIsAppliedAFewTimes(t *testing.T) {
 		}
 		time.Sleep(2 * time.Minute)
 		applied := 0
-		err := s.do(t.Context(), newOperation(dedupe.Keeps, 16<<20, func(x *txn) {
+		err := s.do(t.Context(), own(dedupe.Keeps, 16<<20, func(x *txn) {
 			applied++
 			x.Keep("acme", &dedupe.Output{Ref: "out_1", Data: make([]byte, 16<<20), TTL: time.Hour})
 		}))
@@ -268,8 +269,8 @@ func TestNobodyWaitsForAllOfTheLog(t *testing.T) {
 	for i := range 44 {
 		s.mustPut(t, fmt.Sprint(min(i, 28)), 1<<20, time.Hour) // what is dead comes last
 	}
-	op := func() *operation {
-		return newOperation(dedupe.Begins, 1, func(t *txn) {
+	op := func() *dedupe.Step {
+		return own(dedupe.Begins, 1, func(t *txn) {
 			t.SetSheet(dedupe.Sheet{Kind: dedupe.TallySheet, Name: "new"}, strings.Repeat("x", 2<<20), time.Hour)
 		})
 	}

@@ -17,6 +17,7 @@ import (
 
 	"github.com/sidecall/sidecall/dedupe"
 	"github.com/sidecall/sidecall/internal/conversation"
+	"github.com/sidecall/sidecall/internal/store/storetest"
 	"github.com/sidecall/sidecall/internal/tool"
 )
 
@@ -196,7 +197,7 @@ func (m *modelled) change() {
 	keep := time.Duration(1+m.random.IntN(90)) * time.Minute
 	switch m.random.IntN(4) {
 	case 0:
-		m.put("sheet "+name, body, size, keep, m.do(m.t.Context(), newOperation(dedupe.Frees, size, func(t *txn) {
+		m.put("sheet "+name, body, size, keep, m.do(m.t.Context(), own(dedupe.Frees, size, func(t *txn) {
 			t.SetSheet(tallied(name), body, keep)
 		})))
 	case 1:
@@ -400,7 +401,7 @@ func (m *modelled) sheet(name string) (string, error) {
 }
 
 func (m *modelled) call(name string) (string, error) {
-	r, err := m.Lookup(m.t.Context(), request(name, 0).Key)
+	r, err := storetest.Lookup(m.t.Context(), m, request(name, 0).Key)
 	if r.State == dedupe.Claimed || r.State == dedupe.Unknown {
 		return unknown, err
 	}

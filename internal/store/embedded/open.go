@@ -1,7 +1,6 @@
 package embedded
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -129,7 +128,7 @@ func (x *index) read(from *file, f frame) error {
 	}
 	c := change{frame: f, of: x.digest(f.kind, f.key)}
 	if before, known := x.rows[c.of]; known && f.kind == indexRow {
-		replaced, err := from.readFrame(context.Background(), before.place)
+		replaced, err := from.readFrame(before.place)
 		if err != nil {
 			return err
 		}
@@ -151,8 +150,8 @@ func (d *database) resume() error {
 	}
 	for batch := range slices.Chunk(slices.Concat(d.index.undecided.chunks...), resumeBatch) {
 		unknown, free := 0, 0
-		decide := newOperation(dedupe.Frees, 0, func(t *txn) { unknown, free = t.decide(batch) })
-		switch err := errors.Join(d.transactReclaiming([]*operation{decide}), decide.err); {
+		decision := newOperation(own(dedupe.Frees, 0, func(t *txn) { unknown, free = decide(t, batch) }))
+		switch err := errors.Join(d.transactReclaiming([]*operation{decision}), decision.err); {
 		case errors.Is(err, dedupe.ErrFull): // then their leases run out
 			d.options.Log.Warn("the store is full: calls that were cut off are decided when their leases have run out", "path", d.file.path)
 			return nil
@@ -170,7 +169,7 @@ func (d *database) resume() error {
 // final for a call that must not repeat; any other stays claimed with its lease out, free for
 // the next request and still its owner's to settle should a journal of settlements be
 // replayed.
-func (t *txn) decide(batch []found) (unknown, free int) {
+func decide(t *txn, batch []found) (unknown, free int) {
 	for _, r := range batch {
 		key, stored := t.record(r.of)
 		if stored.State != dedupe.Claimed {
@@ -183,7 +182,7 @@ func (t *txn) decide(batch []found) (unknown, free int) {
 		} else {
 			free++
 		}
-		t.SetCall(key, &stored.Record, stored.Retention)
+		t.SetCall(key, &stored.Record, stored.Retention, nil)
 	}
 	return unknown, free
 }

@@ -41,7 +41,7 @@ func TestALossOfPowerLeavesAWholeCommitOrNone(t *testing.T) {
 
 func (s *Store) mustDo(t *testing.T, apply func(t *txn)) {
 	t.Helper()
-	if err := s.do(t.Context(), newOperation(dedupe.Frees, 1, apply)); err != nil {
+	if err := s.do(t.Context(), own(dedupe.Frees, 1, apply)); err != nil {
 		t.Fatal(err)
 	}
 }

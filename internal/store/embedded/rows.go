@@ -37,13 +37,17 @@ func (t *txn) record(of digest) (key tool.CallID, stored dedupe.Stored) {
 	return key, stored
 }
 
-func (t *txn) SetCall(key tool.CallID, record *dedupe.Record, retention time.Duration) {
-	stored := dedupe.Stored{Record: *record, Retention: retention}
-	t.set(recordRow, encodeKey(key), t.now.Add(retention), stored.AppendSealed(nil))
+func (t *txn) SetCall(key tool.CallID, record *dedupe.Record, retention time.Duration, terms []dedupe.Term) {
+	stored, name := dedupe.Stored{Record: *record, Retention: retention}, encodeKey(key)
+	t.set(recordRow, name, t.now.Add(retention), stored.AppendSealed(nil))
+	if len(terms) == 0 || t.failed != nil {
+		return
+	}
+	v := indexed{number: t.file.end + int64(len(t.frames)), claimed: t.ms(), terms: terms}
+	outdated := t.supersede(record, name, &v)
+	found := frame{kind: indexRow, expires: dedupe.Millis(t.now.Add(dedupe.IndexKeep(retention)))}
+	t.Fail(t.add(change{frame: found, outdated: outdated}, name, v.encode()))
 }
-
-// Confirm does nothing: what a step reads is on the disk when it is answered.
-func (*txn) Confirm(tool.CallID) {}
 
 // Awaited does nothing: there is no other process to tell.
 func (*txn) Awaited(tool.CallID) {}
@@ -61,20 +65,10 @@ func (t *txn) SetSheet(name dedupe.Sheet, body string, keep time.Duration) {
 	t.set(name.Kind, key, expires, []byte(body))
 }
 
-func (t *txn) Index(key tool.CallID, terms []dedupe.Term, keep time.Duration) {
-	if len(terms) == 0 || t.failed != nil {
-		return
-	}
-	name := encodeKey(key)
-	v := indexed{number: t.file.end + int64(len(t.frames)), claimed: t.ms(), terms: terms}
-	outdated := t.supersede(key, name, &v)
-	t.Fail(t.add(change{frame: frame{kind: indexRow, expires: dedupe.Millis(t.now.Add(keep))}, outdated: outdated}, name, v.encode()))
-}
-
 // supersede returns the postings of the row that there is of a call. The new one has its terms
 // too, so that what they were about is not told as never seen; and its number, if the call was
 // not claimed since.
-func (t *txn) supersede(key tool.CallID, name []byte, v *indexed) (outdated []posting) {
+func (t *txn) supersede(record *dedupe.Record, name []byte, v *indexed) (outdated []posting) {
 	r, known := t.row(t.index.digest(indexRow, name))
 	if !known {
 		return nil
@@ -86,7 +80,7 @@ func (t *txn) supersede(key tool.CallID, name []byte, v *indexed) (outdated []po
 	}
 	if before := decodeIndexed(f.value); r.expires > t.ms() {
 		v.add(before.terms)
-		if dedupe.Millis(t.Call(key).StartedAt) <= before.claimed {
+		if dedupe.Millis(record.StartedAt) <= before.claimed {
 			v.number, v.claimed = before.number, before.claimed
 		}
 	}

@@ -99,7 +99,7 @@ func TestASheetKeepsItsTime(t *testing.T) {
 		name := dedupe.Sheet{Tenant: "acme", Conversation: "c", Kind: dedupe.EffectSheet, Name: "x"}
 		set := func(body string, keep time.Duration) {
 			t.Helper()
-			if err := s.do(t.Context(), newOperation(dedupe.Frees, 1, func(t *txn) {
+			if err := s.do(t.Context(), own(dedupe.Frees, 1, func(t *txn) {
 				t.SetSheet(name, body, keep)
 			})); err != nil {
 				t.Fatal(err)

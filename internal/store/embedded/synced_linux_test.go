@@ -41,7 +41,7 @@ func TestNothingIsAnsweredThatIsNotSynced(t *testing.T) {
 			if !errors.Is(err, syscall.EINVAL) {
 				t.Errorf("answered %+v, %v; want the error of the sync", answer, err)
 			}
-			if found, err := s.Lookup(t.Context(), request("new", 0).Key); err == nil {
+			if found, err := storetest.Lookup(t.Context(), s, request("new", 0).Key); err == nil {
 				t.Errorf("it can be read: %v", found.State)
 			}
 			if err := s.Ping(t.Context()); err == nil || errors.Is(err, dedupe.ErrFull) {

@@ -3,7 +3,6 @@ package embedded
 import (
 	"bytes"
 	"cmp"
-	"context"
 	"errors"
 	"fmt"
 	"slices"
@@ -20,22 +19,26 @@ type txn struct {
 	now     time.Time
 	frames  []byte // for the end of the log
 	changes []change
-	rows    map[digest]row  // as they are then; nil where somebody only looks
-	tail    int64           // of the log from then on
-	largest int64           // row that has to be moved, of those that there were since Open
-	failed  error           // why what is done in it comes to nothing
-	within  context.Context //nolint:containedctx // how long this one request waits for the disk
+	rows    map[digest]row // as they are then; nil where somebody only looks
+	tail    int64          // of the log from then on
+	largest int64          // row that has to be moved, of those that there were since Open
+	failed  error          // why what is done in it comes to nothing
+	reads   bool           // it may read the log
 }
 
-// errLook is the error of a change where somebody only looks.
-var errLook = errors.New("nothing is to be changed")
+// errLook is the error of a change where somebody only looks, errDisk that of what the disk has to be
+// read for where it may not.
+var (
+	errLook = errors.New("nothing is to be changed")
+	errDisk = errors.New("nothing is to be read")
+)
 
 // begin begins a transaction that may change something. There is one at a time, the
 // committer's: it has the memory of the one before, if that was not large.
 func (d *database) begin() *txn {
 	t := &d.scratch
 	if t.rows == nil || cap(t.frames) > mostCleaned || cap(t.changes) > groupLength {
-		*t = txn{database: d, rows: map[digest]row{}, within: context.Background()}
+		*t = txn{database: d, rows: map[digest]row{}, reads: true}
 	}
 	clear(t.rows)
 	clear(t.changes) // they hold what was read
@@ -44,13 +47,18 @@ func (d *database) begin() *txn {
 	return t
 }
 
+// own is a step that is this store's own, of no call.
+func own(room dedupe.Room, bytes int, apply func(t *txn)) *dedupe.Step {
+	return &dedupe.Step{Room: room, Bytes: bytes, Apply: func(of dedupe.Rows) { apply(of.(*txn)) }}
+}
+
 func (t *txn) ms() int64 { return dedupe.Millis(t.now) }
 
 // Fail implements dedupe.Rows.
 func (t *txn) Fail(err error) { t.failed = cmp.Or(t.failed, err) }
 
 // survive does something in it, which a panic fails too.
-func (t *txn) survive(do func(t *txn)) error {
+func (t *txn) survive(do func(dedupe.Rows)) error {
 	t.Fail(dedupe.Survive(func() error {
 		do(t)
 		return nil
@@ -141,10 +149,11 @@ func (t *txn) read(p place) (frame, error) {
 	if t.rows != nil && p.at >= t.file.end {
 		return parseFrame(p.at, bytes.Clone(t.frames[p.at-t.file.end:][:p.size]))
 	}
-	f, err := t.file.readFrame(t.within, p)
-	if errors.Is(err, errLate) {
-		return frame{}, err
-	} else if err != nil {
+	if !t.reads {
+		return frame{}, errDisk
+	}
+	f, err := t.file.readFrame(p)
+	if err != nil {
 		return frame{}, t.fail(err)
 	}
 	return f, nil

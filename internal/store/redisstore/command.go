@@ -29,23 +29,15 @@ const (
 )
 
 // own is a step that is this store's own, of no call.
-type own struct {
-	dedupe.Step
-
-	apply func(*rows)
-	binds bool
-	bytes int
+func own(bytes int, apply func(*rows)) *dedupe.Step {
+	return &dedupe.Step{Bytes: bytes, Apply: func(of dedupe.Rows) { apply(of.(*rows)) }}
 }
-
-func (o *own) Apply(of dedupe.Rows) { o.apply(of.(*rows)) }
-func (o *own) Binds() bool          { return o.binds }
-func (o *own) Bytes() int           { return o.bytes }
 
 // command is a step on its way. It is its caller's when it is done.
 type command struct {
 	ctx  context.Context // of its caller, who leaves it when that ends
 	key  string          // whose slot decides where the command goes
-	step dedupe.Step
+	step *dedupe.Step
 
 	rows  rows
 	tried int  // how often it was decided
@@ -63,7 +55,7 @@ type command struct {
 // commands are those that were used before, with what they have room for.
 var commands = sync.Pool{New: func() any { return &command{done: make(chan struct{}, 1)} }}
 
-func newCommand(ctx context.Context, key string, step dedupe.Step) *command {
+func newCommand(ctx context.Context, key string, step *dedupe.Step) *command {
 	c, _ := commands.Get().(*command)
 	c.ctx, c.key, c.step = ctx, key, step
 	return c
@@ -82,7 +74,8 @@ func (c *command) free() {
 		r.room = nil
 	}
 	*c = command{done: c.done, words: c.words[:0], rows: rows{
-		said: r.said[:0], read: r.read[:0], others: r.others[:0], writes: r.writes[:0], plan: r.plan, did: r.did[:0], told: r.told[:0], room: r.room,
+		said: r.said[:0], read: r.read[:0], plan: r.plan, did: r.did[:0], told: r.told[:0],
+		draft: draft{others: r.others[:0], writes: r.writes[:0], room: r.room},
 	}}
 	commands.Put(c)
 }

@@ -211,7 +211,7 @@ func TestWhatIsDecidedByALaterTimeIsSent(t *testing.T) {
 	l.expect(row{key: name, text: stamp(string(claim.AppendSealed(nil)), now)})
 	replies := []time.Time{now.Add(time.Second), now.Add(time.Minute), now.Add(time.Minute)}
 	sent := 0
-	engine := answering(func(step dedupe.Step) error {
+	engine := answering(func(step *dedupe.Step) error {
 		c := newCommand(context.Background(), name, step)
 		for over := false; !over && c.decide(l); sent++ {
 			c.reply = replies[sent].UnixMilli()
@@ -233,9 +233,9 @@ func TestWhatIsDecidedByALaterTimeIsSent(t *testing.T) {
 }
 
 // answering is an engine of which a test is the server.
-type answering func(dedupe.Step) error
+type answering func(*dedupe.Step) error
 
-func (a answering) Do(_ context.Context, step dedupe.Step) error { return a(step) }
+func (a answering) Do(_ context.Context, step *dedupe.Step) error { return a(step) }
 
 // laneOf is a lane to a server whose clock showed a time when it was read.
 func laneOf(options Options, read, at time.Time) *lane {

@@ -24,14 +24,15 @@ func conversationKeys(prefix string, k conversation.Key) (head, messages string)
 // Nothing is written when the head is another, or what it closes.
 func (s *Store) WriteConversation(ctx context.Context, w conversation.Write) (written bool, err error) {
 	head, messages := conversationKeys(s.options.KeyPrefix, w.Key)
-	step := &own{bytes: len(w.Head)}
+	bytes := len(w.Head)
 	for _, m := range w.Messages {
-		step.bytes += len(m)
+		bytes += len(m)
 	}
-	step.apply = func(r *rows) {
+	var step *dedupe.Step
+	step = own(bytes, func(r *rows) {
 		at, list, ttl := r.believe([]byte(head), string(w.Was)), r.other([]byte(messages)), w.TTL.Milliseconds()
 		before := r.read[at].text
-		if step.binds = before == string(w.Head); step.binds {
+		if step.Binds = before == string(w.Head); step.Binds {
 			// It is written again: what a WAIT says covers this answer then too.
 			r.set(at, before, w.TTL)
 			r.write('e', list, ttl, nil)
@@ -53,16 +54,16 @@ func (s *Store) WriteConversation(ctx context.Context, w conversation.Write) (wr
 			return
 		}
 		r.set(at, string(w.Head), w.TTL)
-		step.binds = true
-	}
-	return dedupe.AnswerOf(&step.binds, s.run(ctx, head, step))
+		step.Binds = true
+	})
+	return dedupe.AnswerOf(&step.Binds, s.run(ctx, head, step))
 }
 
 // ReadConversation implements conversation.Store.
 func (s *Store) ReadConversation(ctx context.Context, key conversation.Key, from int64, most int) (conversation.Stored, error) {
 	head, messages := conversationKeys(s.options.KeyPrefix, key)
 	var stored conversation.Stored
-	return dedupe.AnswerOf(&stored, s.run(ctx, head, &own{apply: func(r *rows) {
+	return dedupe.AnswerOf(&stored, s.run(ctx, head, own(0, func(r *rows) {
 		r.write('g', r.other([]byte(head)), 1, nil)
 		r.write('M', r.other([]byte(messages)), from, text(strconv.Itoa(most)))
 		r.heard = func(at time.Time, told []string) {
@@ -75,7 +76,7 @@ func (s *Store) ReadConversation(ctx context.Context, key conversation.Key, from
 				stored.Messages = append(stored.Messages, []byte(m))
 			}
 		}
-	}}))
+	})))
 }
 
 // maxScans is how many parts of the keys one page of a listing looks through: most

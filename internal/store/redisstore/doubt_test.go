@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/sidecall/sidecall/dedupe"
+	"github.com/sidecall/sidecall/internal/store/storetest"
 	"github.com/sidecall/sidecall/internal/tool"
 	"github.com/sidecall/sidecall/test/testkit/redisserver"
 )
@@ -46,7 +47,7 @@ func TestAServerWithoutItsReplicaIsNotAskedForClaims(t *testing.T) {
 	}
 	unasked := 0
 	for i, err := range crowd(t, s, "meanwhile ") {
-		record, lookup := s.Lookup(t.Context(), request(fmt.Sprint("meanwhile ", i), 0).Key)
+		record, lookup := storetest.Lookup(t.Context(), s, request(fmt.Sprint("meanwhile ", i), 0).Key)
 		switch {
 		case err == nil || lookup != nil:
 			t.Errorf("got %v, %v", err, lookup)

@@ -66,7 +66,7 @@ func TestAKeyThatIsDroppedUnderARunningCall(t *testing.T) {
 		}
 		name := RecordKey("sidecall:", req.Key)
 		srv.Do("pexpire", name, "-1") // its time is over
-		if got, err := s.Lookup(t.Context(), req.Key); err != nil || got.State != dedupe.Absent {
+		if got, err := storetest.Lookup(t.Context(), s, req.Key); err != nil || got.State != dedupe.Absent {
 			t.Fatalf("%v, %v", got.State, err)
 		}
 		restored := func() bool { n, _ := srv.Do("exists", name).(int64); return n == 1 }
@@ -76,7 +76,7 @@ func TestAKeyThatIsDroppedUnderARunningCall(t *testing.T) {
 			}
 			time.Sleep(20 * time.Millisecond) // the renewal's own timer
 		}
-		got, err := s.Lookup(t.Context(), req.Key)
+		got, err := storetest.Lookup(t.Context(), s, req.Key)
 		if err != nil || got.State != want || got.Owner != a.Record.Owner || got.Epoch != 1 || got.Counter != req.Draw.Counter {
 			t.Errorf("%v: it is %+v, %v", effect, got, err)
 		}

@@ -16,6 +16,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/sidecall/sidecall/dedupe"
+	"github.com/sidecall/sidecall/internal/store/storetest"
 	"github.com/sidecall/sidecall/internal/tool"
 	"github.com/sidecall/sidecall/test/testkit/faultproxy"
 	"github.com/sidecall/sidecall/test/testkit/redisserver"
@@ -176,7 +177,7 @@ func TestTheServerIsDemoted(t *testing.T) {
 	if err := s.Ping(ctx); !errors.Is(err, ErrReplica) {
 		t.Errorf("Ping: %v", err)
 	}
-	if r, err := s.Lookup(ctx, request("x", 0).Key); err != nil || r.State != dedupe.Claimed {
+	if r, err := storetest.Lookup(ctx, s, request("x", 0).Key); err != nil || r.State != dedupe.Claimed {
 		t.Errorf("looked up %v, %v", r.State, err)
 	}
 	late := open(t, Options{Addrs: []string{srv.Addr}}) // comes while it is a replica
@@ -253,7 +254,7 @@ func TestAFullServerRefuses(t *testing.T) {
 	if a, err := s.Admit(ctx, duplicate); err != nil || a.Verdict != dedupe.InFlight {
 		t.Errorf("a duplicate of a running call: %v, %v", a.Verdict, err)
 	}
-	if r, err := s.Lookup(ctx, request("x", 0).Key); err != nil || r.State != dedupe.Claimed {
+	if r, err := storetest.Lookup(ctx, s, request("x", 0).Key); err != nil || r.State != dedupe.Claimed {
 		t.Errorf("looked up %v, %v", r.State, err)
 	}
 	srv.Do("config", "set", "maxmemory", "0")

@@ -135,13 +135,13 @@ func (f *finding) query(ctx context.Context, in shard, low, high string, most in
 	bounds := binary.BigEndian.AppendUint16(nil, uint16(most))
 	bounds = append(binary.BigEndian.AppendUint16(bounds, uint16(len(low))), low+high...)
 	keys := periodsAt(f.options.KeyPrefix, in, f.search.Tenant, f.now, f.search.Since)
-	return f.run(ctx, string(keys[0][0]), &own{bytes: most * dedupe.MaxNameBytes, apply: func(r *rows) {
+	return f.run(ctx, string(keys[0][0]), own(most*dedupe.MaxNameBytes, func(r *rows) {
 		for _, some := range keys {
 			r.write('Q', -1-len(r.others), int64(len(some)), bounds)
 			r.others = append(r.others, some...) // each is another
 		}
 		r.heard = func(_ time.Time, told []string) { hear(told) }
-	}})
+	}))
 }
 
 // page reads the records of entries, so many at once.

@@ -63,16 +63,10 @@ func periodsAt(prefix string, in shard, tenant string, now, since time.Time) (ke
 	return keys
 }
 
-// Index implements dedupe.Rows: by the claim of the record that the step has stored. The entries
+// index makes a call, whose record is at a place, found by the claim that is stored. The entries
 // of one before it, which is still known, go. All that is done before anything else: a server
 // that refuses it has done nothing of the step.
-func (r *rows) Index(key tool.CallID, terms []dedupe.Term, keep time.Duration) {
-	if len(terms) == 0 {
-		return
-	}
-	at := r.record(key)
-	stored := slices.IndexFunc(r.writes, func(w write) bool { return w.what == 'T' && w.key == at })
-	started := r.writes[stored].record.StartedAt
+func (r *rows) index(key tool.CallID, terms []dedupe.Term, started time.Time, at int, keep time.Duration) {
 	anew, since := started.Location() == ofStep, int64(0) // when it is done
 	if !anew {
 		since = dedupe.Millis(started)
@@ -84,7 +78,7 @@ func (r *rows) Index(key tool.CallID, terms []dedupe.Term, keep time.Duration) {
 }
 
 // before is write, before all others.
-func (r *rows) before(what byte, at int, keep time.Duration, text text) {
+func (r *draft) before(what byte, at int, keep time.Duration, text text) {
 	r.writes = slices.Insert(r.writes, 0, write{what: what, key: at, amount: keep.Milliseconds(), text: text})
 }
 
@@ -104,15 +98,15 @@ func (r *rows) unindex(key tool.CallID, terms []dedupe.Term, old *dedupe.Stored)
 const behind = time.Minute
 
 // period is the place of the key of the period of an instant.
-func (r *rows) period(key tool.CallID, keep time.Duration, ms int64) int {
+func (r *draft) period(key tool.CallID, keep time.Duration, ms int64) int {
 	hours, from := periodOf(keep), len(r.room)
-	r.room = appendPeriod(r.room, r.lane.options.KeyPrefix, shardOfCall(&key), key.Tenant, hours, ms/anHour/hours)
+	r.room = appendPeriod(r.room, r.prefix, shardOfCall(&key), key.Tenant, hours, ms/anHour/hours)
 	return r.other(r.room[from:len(r.room):len(r.room)])
 }
 
 // entries are those of a call, as step.lua takes them: the instant of the claim, how many terms
 // there are (1 byte), the terms, and the identity.
-func (r *rows) entries(key tool.CallID, terms []dedupe.Term, ms int64) text {
+func (r *draft) entries(key tool.CallID, terms []dedupe.Term, ms int64) text {
 	from := len(r.room)
 	r.room = append(appendInstant(r.room, ms), byte(len(terms)))
 	for i := range terms {

@@ -70,7 +70,7 @@ func (l *lane) next(again []*command) []*command {
 	l.waiting = slices.DeleteFunc(slices.Insert(l.waiting, 0, again...), func(c *command) bool { return c.ctx.Err() != nil })
 	bytes, n := 0, 0
 	for ; n < len(l.waiting) && n < groupLength && bytes < groupBytes; n++ {
-		bytes += l.waiting[n].step.Bytes()
+		bytes += l.waiting[n].step.Bytes
 	}
 	l.group = append(l.group[:0], l.waiting[:n]...)
 	l.waiting = slices.Delete(l.waiting, 0, n)

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/sidecall/sidecall/dedupe"
+	"github.com/sidecall/sidecall/internal/store/storetest"
 	"github.com/sidecall/sidecall/internal/tool"
 )
 
@@ -68,7 +69,7 @@ func TestAStepThatPanics(t *testing.T) {
 	f := startFake(t)
 	f.answer = won
 	s := open(t, Options{Addrs: []string{f.addr}})
-	bug := &own{apply: func(*rows) { panic("impossible") }}
+	bug := own(0, func(*rows) { panic("impossible") })
 	if err := s.run(t.Context(), "x", bug); !errors.Is(err, dedupe.ErrPanic) {
 		t.Errorf("who sends his own is told %v", err)
 	}
@@ -103,8 +104,8 @@ type deciding struct {
 	at   time.Time
 }
 
-func (d *deciding) Do(_ context.Context, step dedupe.Step) error {
-	c := newCommand(context.Background(), RecordKey("", step.Call()), step)
+func (d *deciding) Do(_ context.Context, step *dedupe.Step) error {
+	c := newCommand(context.Background(), RecordKey("", step.Call), step)
 	c.rows.read, c.rows.saidAt = []row{d.said(c.key)}, d.at
 	if c.decide(d.lane) {
 		return fmt.Errorf("it asks again with %d words", len(c.call()))
@@ -124,7 +125,7 @@ func TestWhatIsToldIsOfOneInstant(t *testing.T) {
 		lane: laneOf(Options{}, said, time.Now().Add(-time.Minute)), at: said,
 		said: func(key string) row { return row{key: key, text: stamp(string(claim.AppendSealed(nil)), said)} },
 	}
-	got, err := dedupe.Machine{Engine: d}.Lookup(t.Context(), tool.CallID{ID: "x"})
+	got, err := storetest.Lookup(t.Context(), dedupe.Machine{Engine: d}, tool.CallID{ID: "x"})
 	if err != nil || got.State != dedupe.Claimed {
 		t.Errorf("it is %v, %v", got.State, err)
 	}

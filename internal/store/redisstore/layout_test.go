@@ -78,7 +78,7 @@ func admit(t *testing.T, s *Store, req dedupe.Request, want dedupe.Verdict) {
 func awaitState(t *testing.T, s *Store, key tool.CallID, want dedupe.State) {
 	t.Helper()
 	for range 1000 {
-		if got, err := s.Lookup(t.Context(), key); err == nil && got.State == want {
+		if got, err := storetest.Lookup(t.Context(), s, key); err == nil && got.State == want {
 			return
 		}
 		time.Sleep(time.Millisecond) // the server's clock
@@ -175,7 +175,7 @@ func touch(t *testing.T, s *Store, req dedupe.Request) map[string]error {
 	_, otherErr := s.Admit(t.Context(), other)
 	_, settleErr := s.Settle(t.Context(), settlement("x", "aid"))
 	_, renewErr := storetest.Renew(t.Context(), s, req.Key, req.Owner, 1, time.Minute)
-	_, lookupErr := s.Lookup(t.Context(), req.Key)
+	_, lookupErr := storetest.Lookup(t.Context(), s, req.Key)
 	return map[string]error{
 		"Admit": admitErr, "Admit of another": otherErr, "Settle": settleErr, "Renew": renewErr, "Lookup": lookupErr,
 	}
@@ -244,7 +244,7 @@ func TestAResultThatIsNotWhatWasRecorded(t *testing.T) {
 	}
 	srv.Do("setrange", RecordKey("sidecall:", req.Key), fmt.Sprint(len(srv.Do("get", RecordKey("sidecall:", req.Key)).(string))-stampBytes-1), "n")
 	_, admitErr := s.Admit(t.Context(), req)
-	_, lookupErr := s.Lookup(t.Context(), req.Key)
+	_, lookupErr := storetest.Lookup(t.Context(), s, req.Key)
 	if !dedupe.IsCorrupt(admitErr) || !dedupe.IsCorrupt(lookupErr) {
 		t.Errorf("replayed: %v; looked up: %v", admitErr, lookupErr)
 	}

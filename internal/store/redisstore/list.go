@@ -95,7 +95,7 @@ func (s *Store) ListOpen(ctx context.Context, from string) (page dedupe.Page, er
 	if err != nil {
 		return dedupe.Page{}, err
 	}
-	page.Calls = slices.DeleteFunc(page.Calls, func(call dedupe.Listed) bool { return call.Err == nil && !call.Record.Undecided() })
+	page.Calls = slices.DeleteFunc(page.Calls, func(call dedupe.Listed) bool { return call.Err == nil && !call.Record.State.Undecided() })
 	return page, nil
 }
 
@@ -189,7 +189,7 @@ func mayBeOpen(head string) bool {
 
 // listed is the call of a key, as a listing has it.
 func (s *Store) listed(ctx context.Context, key tool.CallID) (dedupe.Listed, error) {
-	seen, err := s.See(ctx, key)
+	seen, err := s.Note(ctx, dedupe.Note{Key: key})
 	if dedupe.IsCorrupt(err) || errors.Is(err, dedupe.ErrLayout) {
 		return dedupe.Listed{Key: key, Err: err}, nil
 	}

@@ -101,7 +101,7 @@ func (p *pipeline) of(ctx context.Context, key string) *lane {
 // cancelled before, a command that its caller sends itself still waits for its reply, for
 // Options.Timeout (and WaitTimeout) at the most: the client library heeds no cancellation, and
 // what was sent could not be taken back.
-func (p *pipeline) do(ctx context.Context, key string, step dedupe.Step) (after *command, err error) {
+func (p *pipeline) do(ctx context.Context, key string, step *dedupe.Step) (after *command, err error) {
 	if err := p.begin(); err != nil {
 		return nil, err
 	}
@@ -124,7 +124,7 @@ func (p *pipeline) do(ctx context.Context, key string, step dedupe.Step) (after 
 	switch {
 	case errors.Is(err, os.ErrDeadlineExceeded): // of the connection, which has that of ctx
 		err = fmt.Errorf("gave up waiting for redis: %w: %w", context.DeadlineExceeded, err)
-	case err == nil && !c.replicated && step.Binds():
+	case err == nil && !c.replicated && step.Binds:
 		err = p.options.tooFew()
 	}
 	c.free()

@@ -101,23 +101,23 @@ func (s *Store) Admit(ctx context.Context, req dedupe.Request) (dedupe.Admission
 
 // Do implements dedupe.Engine. It refuses what a Cluster cannot do in one step, whatever the
 // record is: the effects of a tenant are in another slot than the records of its conversations.
-func (s *Store) Do(ctx context.Context, step dedupe.Step) error {
-	if s.options.Cluster && step.WholeTenant() {
+func (s *Store) Do(ctx context.Context, step *dedupe.Step) error {
+	if s.options.Cluster && step.WholeTenant {
 		return fmt.Errorf("%w: effects of a whole tenant on a Redis Cluster", dedupe.ErrInvalid)
 	}
-	return s.run(ctx, RecordKey(s.options.KeyPrefix, step.Call()), step)
+	return s.run(ctx, RecordKey(s.options.KeyPrefix, step.Call), step)
 }
 
 // Output implements dedupe.Store.
 func (s *Store) Output(ctx context.Context, tenant, ref string) (dedupe.Output, error) {
 	key, output := appendKey(nil, s.options.KeyPrefix, "output/", nowhere, tenant, ref), dedupe.Output{}
-	return dedupe.AnswerOf(&output, s.run(ctx, string(key), &own{apply: func(r *rows) {
+	return dedupe.AnswerOf(&output, s.run(ctx, string(key), own(0, func(r *rows) {
 		err := dedupe.ErrNoOutput
 		if text := r.read[r.at(key)].text; text != "" {
 			output, err = decodeOutput(ref, text, r.now)
 		}
 		r.Fail(err)
-	}}))
+	})))
 }
 
 // Ping implements dedupe.Store. It asks the server, on a Cluster every master, whether it can be
@@ -170,7 +170,7 @@ func (s *Store) ready(ctx context.Context) error {
 
 // run does a step, and one that is to be done after it. To send it again is harmless:
 // steps know their owner.
-func (s *Store) run(ctx context.Context, key string, step dedupe.Step) error {
+func (s *Store) run(ctx context.Context, key string, step *dedupe.Step) error {
 	if err := s.ready(ctx); err != nil {
 		return fmt.Errorf("%w: %w", dedupe.ErrUnasked, err)
 	}

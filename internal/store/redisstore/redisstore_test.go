@@ -269,7 +269,7 @@ func TestStrangeReplies(t *testing.T) {
 type seen struct{ key, text string }
 
 func (s *seen) command() *command {
-	return newCommand(context.Background(), s.key, &own{apply: func(r *rows) { s.text = r.read[r.at([]byte(s.key))].text }})
+	return newCommand(context.Background(), s.key, own(0, func(r *rows) { s.text = r.read[r.at([]byte(s.key))].text }))
 }
 
 // Any bytes under a key of ours are a record or an error, no panic.

@@ -29,15 +29,21 @@ type rows struct {
 	did    text
 
 	read   []row
-	guess  bool   // some of it the server has not said
-	gets   int    // keys that are asked for
-	failed error  // by what may not be true
+	guess  bool  // some of it the server has not said
+	failed error // by what may not be true
+	draft
+	heard func(at time.Time, told []string) // called when it is done
+	after *command                          // what is to be done then, by its key and its step
+	plan  text
+}
+
+// draft is what a step does to rows, until it is decided again.
+type draft struct {
+	prefix string // of keys
 	others []text // keys that are not read
 	writes []write
-	heard  func(at time.Time, told []string) // called when it is done
-	after  *command                          // what is to be done then, by its key and its step
-
-	plan, room text // room holds keys and texts until it is decided again
+	gets   int  // keys that are asked for
+	room   text // holds keys and texts
 }
 
 // row is a text under a key; empty where there is none.
@@ -64,8 +70,8 @@ func (r *rows) begin(l *lane) {
 		r.now, r.said = l.clock.now(), r.said[:0]
 	}
 	r.now = r.now.In(ofStep)
-	r.others, r.writes, r.room = r.others[:0], r.writes[:0], r.room[:0]
-	r.heard, r.after, r.gets, r.guess, r.failed = nil, nil, 0, false, nil
+	r.draft = draft{prefix: l.options.KeyPrefix, others: r.others[:0], writes: r.writes[:0], room: r.room[:0]}
+	r.heard, r.after, r.guess, r.failed = nil, nil, false, nil
 }
 
 // Now implements dedupe.Rows. What is counted from it has its location.
@@ -96,7 +102,7 @@ func (r *rows) believe(key []byte, body string) int {
 }
 
 // write does something to the row at a place; see step.lua.
-func (r *rows) write(what byte, at int, amount int64, text text) {
+func (r *draft) write(what byte, at int, amount int64, text text) {
 	r.writes = append(r.writes, write{what: what, key: at, amount: amount, text: text})
 	if what == 'g' {
 		r.gets++
@@ -104,7 +110,7 @@ func (r *rows) write(what byte, at int, amount int64, text text) {
 }
 
 // other is the place of a key that is not read.
-func (r *rows) other(key text) int {
+func (r *draft) other(key text) int {
 	for i := range r.others {
 		if string(r.others[i]) == string(key) {
 			return -1 - i
@@ -115,16 +121,16 @@ func (r *rows) other(key text) int {
 }
 
 // kept returns a text that stays as it is until the step is decided again.
-func (r *rows) kept(body string) text {
+func (r *draft) kept(body string) text {
 	from := len(r.room)
 	r.room = append(r.room, body...)
 	return r.room[from:len(r.room):len(r.room)]
 }
 
 // key makes a key that does.
-func (r *rows) key(kind string, in shard, parts ...string) text {
+func (r *draft) key(kind string, in shard, parts ...string) text {
 	from := len(r.room)
-	r.room = appendKey(r.room, r.lane.options.KeyPrefix, kind, in, parts...)
+	r.room = appendKey(r.room, r.prefix, kind, in, parts...)
 	return r.room[from:len(r.room):len(r.room)]
 }
 
@@ -158,7 +164,7 @@ func (r *rows) Call(key tool.CallID) dedupe.Stored {
 	return stored
 }
 
-func (r *rows) SetCall(key tool.CallID, record *dedupe.Record, retention time.Duration) {
+func (r *rows) SetCall(key tool.CallID, record *dedupe.Record, retention time.Duration, terms []dedupe.Term) {
 	at := r.record(key)
 	waited, stored := marked(r.read[at].text), dedupe.Stored{Record: *record, Retention: retention}
 	stored.Mark = waited && record.State == dedupe.Claimed
@@ -168,15 +174,11 @@ func (r *rows) SetCall(key tool.CallID, record *dedupe.Record, retention time.Du
 	r.writes = append(r.writes, write{what: 'T', key: at, amount: retention.Milliseconds(), text: r.room[from:], record: record})
 	r.lane.forget(r.read[at].key)
 	if waited && !stored.Mark {
-		r.write('P', at, 0, r.kept(settledChannel(r.lane.options.KeyPrefix)))
+		r.write('P', at, 0, r.kept(settledChannel(r.prefix)))
 	}
-}
-
-// Confirm implements dedupe.Rows. From Redis 7.2 on a WAIT covers only what its own
-// connection has written.
-func (r *rows) Confirm(key tool.CallID) {
-	at := r.record(key)
-	r.write('S', at, 0, r.kept(r.read[at].text))
+	if len(terms) > 0 {
+		r.index(key, terms, record.StartedAt, at, dedupe.IndexKeep(retention))
+	}
 }
 
 func (r *rows) Awaited(key tool.CallID) {
@@ -239,7 +241,7 @@ func (r *rows) Keep(tenant string, output *dedupe.Output) {
 		return
 	}
 	key = slices.Clone(key)
-	r.after = &command{key: string(key), step: &own{apply: keep, bytes: len(body)}}
+	r.after = &command{key: string(key), step: own(len(body), keep)}
 }
 
 func (r *rows) compose() {
@@ -283,7 +285,7 @@ func (r *rows) words(words []any) []any {
 }
 
 // changes reports that it changes more than a mark, which is a hint.
-func (r *rows) changes() bool {
+func (r *draft) changes() bool {
 	return slices.ContainsFunc(r.writes, func(w write) bool { return w.what != 'g' && w.what != 'M' && w.what != 'Q' && w.what != 'w' })
 }
 

@@ -38,7 +38,7 @@ func newStepping(t *testing.T) *stepping {
 
 // send sends a step of some rows, decided at an instant.
 func (s *stepping) send(now time.Time, read []row, others []string, writes ...write) (any, error) {
-	c := &command{load: true, rows: rows{now: now, read: read, writes: writes}}
+	c := &command{load: true, rows: rows{now: now, read: read, draft: draft{writes: writes}}}
 	for _, key := range others {
 		c.rows.others = append(c.rows.others, text(key))
 	}

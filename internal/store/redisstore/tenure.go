@@ -17,15 +17,16 @@ func (s *Store) Bid(ctx context.Context, bid dedupe.Bid) (before, after dedupe.T
 	if err := bid.Validate(); err != nil {
 		return before, after, err
 	}
-	key, step := appendKey(nil, s.options.KeyPrefix, "instance/", nowhere, bid.Instance), &own{}
+	key := appendKey(nil, s.options.KeyPrefix, "instance/", nowhere, bid.Instance)
 	var was, is dedupe.Tenure
-	step.apply = func(r *rows) {
+	var step *dedupe.Step
+	step = own(0, func(r *rows) {
 		var err error
 		at := r.at(key)
 		was, err = decodeTenure(r.read[at].text)
 		r.Fail(err)
 		is = was.Bid(bid, r.now)
-		if step.binds = is.Token == bid.Token; step.binds {
+		if step.Binds = is.Token == bid.Token; step.Binds {
 			r.write('T', at, bid.Keep.Milliseconds(), encodeTenure(is, r.now))
 			r.heard = func(at time.Time, _ []string) {
 				if !is.Until.IsZero() {
@@ -33,7 +34,7 @@ func (s *Store) Bid(ctx context.Context, bid dedupe.Bid) (before, after dedupe.T
 				}
 			}
 		}
-	}
+	})
 	if err := s.run(ctx, string(key), step); err != nil {
 		return before, after, err // it may still be decided
 	}

@@ -82,7 +82,7 @@ func TestASettlementSaidAgainIsWrittenAgain(t *testing.T) {
 			if after := srv.Info("master_repl_offset"); after == before {
 				t.Errorf("%s, try %d: nothing was written, the offset stays %s", id, try, after)
 			}
-			record, err := s.Lookup(ctx, end.Key)
+			record, err := storetest.Lookup(ctx, s, end.Key)
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -13,6 +13,7 @@ import (
 	"github.com/sidecall/sidecall/dedupe"
 	"github.com/sidecall/sidecall/internal/store/embedded"
 	"github.com/sidecall/sidecall/internal/store/memory"
+	"github.com/sidecall/sidecall/internal/store/storetest"
 	"github.com/sidecall/sidecall/internal/tool"
 	"github.com/sidecall/sidecall/test/testkit/harness"
 )
@@ -65,7 +66,7 @@ func TestAFileThatASidecarHas(t *testing.T) {
 func TestAMuteHolder(t *testing.T) {
 	t.Parallel()
 	s := besideAMute(t)
-	if _, err := s.Lookup(context.Background(), tool.CallID{ID: "x"}); !errors.Is(err, errMute) || !strings.Contains(err.Error(), s.path) {
+	if _, err := storetest.Lookup(context.Background(), s, tool.CallID{ID: "x"}); !errors.Is(err, errMute) || !strings.Contains(err.Error(), s.path) {
 		t.Error(err)
 	}
 }
@@ -78,7 +79,7 @@ func TestAHolderThatReadsNothing(t *testing.T) {
 	if _, err := s.Settle(context.Background(), large); !errors.Is(err, errMute) {
 		t.Error(err)
 	}
-	if _, err := s.Lookup(context.Background(), tool.CallID{ID: "x"}); !errors.Is(err, errMute) {
+	if _, err := storetest.Lookup(context.Background(), s, tool.CallID{ID: "x"}); !errors.Is(err, errMute) {
 		t.Error(err)
 	}
 }

@@ -12,7 +12,6 @@ import (
 
 	"github.com/sidecall/sidecall/dedupe"
 	"github.com/sidecall/sidecall/internal/store/embedded"
-	"github.com/sidecall/sidecall/internal/tool"
 )
 
 const (
@@ -198,12 +197,6 @@ func (s *Store) Settle(ctx context.Context, settlement dedupe.Settlement) (dedup
 func (s *Store) Renew(ctx context.Context, r dedupe.Renewal) (dedupe.Record, bool, error) {
 	a, err := s.ask(ctx, Question{Renew: &r})
 	return a.Record, a.Restored, err
-}
-
-// Lookup implements dedupe.Store.
-func (s *Store) Lookup(ctx context.Context, key tool.CallID) (dedupe.Record, error) {
-	a, err := s.ask(ctx, Question{Lookup: &key})
-	return a.Record, err
 }
 
 // Note implements dedupe.Store.

@@ -112,7 +112,7 @@ func TestWhoHasGivenUpClaimsNothing(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if record, err := guest.Lookup(context.Background(), request("x", 0).Key); err != nil || record.State != dedupe.Absent {
+	if record, err := storetest.Lookup(context.Background(), guest, request("x", 0).Key); err != nil || record.State != dedupe.Absent {
 		t.Errorf("%v, %v", record.State, err)
 	}
 }

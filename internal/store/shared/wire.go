@@ -8,19 +8,17 @@ import (
 	"time"
 
 	"github.com/sidecall/sidecall/dedupe"
-	"github.com/sidecall/sidecall/internal/tool"
 )
 
 // service is the name under which a holder answers. Processes that would not understand each
 // other have another number there.
-const service = "Sidecall2"
+const service = "Sidecall3"
 
 // Question is a request: the one member that is there.
 type Question struct {
 	Admit    *dedupe.Request
 	Settle   *dedupe.Settlement
 	Renew    *dedupe.Renewal
-	Lookup   *tool.CallID
 	Note     *dedupe.Note
 	ListOpen bool
 	From     string // of ListOpen: gob sends no pointer to an empty text
@@ -60,8 +58,6 @@ func (q *Question) do(ctx context.Context, at dedupe.Store) (a Answer, err error
 		a.Verdict, err = at.Settle(ctx, *q.Settle)
 	case q.Renew != nil:
 		a.Record, a.Restored, err = at.Renew(ctx, *q.Renew)
-	case q.Lookup != nil:
-		a.Record, err = at.Lookup(ctx, *q.Lookup)
 	case q.Note != nil:
 		a.Known, err = at.Note(ctx, *q.Note)
 	case q.ListOpen:

@@ -17,9 +17,9 @@ func closing(id string, seen dedupe.Known) dedupe.Closing {
 
 func (s *suite) see(k tool.CallID) dedupe.Known {
 	s.Helper()
-	seen, err := s.conversations().See(s.Context(), k)
+	seen, err := s.conversations().Note(s.Context(), dedupe.Note{Key: k})
 	if err != nil {
-		s.Fatalf("See %q: %v", k.ID, err)
+		s.Fatalf("Note %q: %v", k.ID, err)
 	}
 	return seen
 }

@@ -38,7 +38,8 @@ func (s inConversation) Renew(ctx context.Context, r dedupe.Renewal) (dedupe.Rec
 	return s.Store.Renew(ctx, r)
 }
 
-// Lookup implements dedupe.Store.
-func (s inConversation) Lookup(ctx context.Context, k tool.CallID) (dedupe.Record, error) {
-	return s.Store.Lookup(ctx, s.moved(k))
+// Note implements dedupe.Store.
+func (s inConversation) Note(ctx context.Context, n dedupe.Note) (dedupe.Known, error) {
+	n.Key = s.moved(n.Key)
+	return s.Store.Note(ctx, n)
 }

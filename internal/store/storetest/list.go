@@ -78,7 +78,7 @@ func openCalls(s *suite) {
 		s.Fatalf("the listing differs (-want +got):\n%s", diff)
 	}
 	for k, record := range want {
-		if !record.Open() {
+		if !record.State.Open() {
 			continue
 		}
 		end := dedupe.Settlement{

@@ -339,7 +339,7 @@ func (l *ledger) ask(step int, id, owner, prompt string) {
 	req := request(id, owner, []tool.Effect{tool.NonIdempotent, tool.Keyed}[l.random.IntN(2)], long)
 	req.Draw = dedupe.Draw{Counter: prompt, MaxCalls: 12, Tokens: max(0, l.random.Int64N(int64(step)+20)-10), MaxTokens: 2000}
 	next, verdict, _ := before.Admit(req, l.now)
-	t, exceeded := before.Bill(&req, next, verdict, l.tallies[prompt], l.now)
+	t, exceeded := req.Draw.Bill(before, next, verdict, l.tallies[prompt], l.now)
 	want := dedupe.Admission{Verdict: verdict}
 	if exceeded != nil {
 		want = *exceeded

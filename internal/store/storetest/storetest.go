@@ -170,7 +170,7 @@ func endedContext(s *suite) {
 	if _, _, err := s.store.Renew(ctx, renews("x", "alice", 1, tool.ReadOnly)); err == nil {
 		s.Error("Renew went on")
 	}
-	if _, err := s.store.Lookup(ctx, key("x")); err == nil {
+	if _, err := Lookup(ctx, s.store, key("x")); err == nil {
 		s.Error("Lookup went on")
 	}
 	if _, err := s.store.Note(ctx, note("x")); err == nil {
@@ -206,7 +206,7 @@ func closed(s *suite) {
 	if _, err := s.store.Settle(s.Context(), settlement("x", "alice", 1, dedupe.Done)); !isClosed(err) {
 		s.Errorf("Settle: got %v, want ErrClosed", err)
 	}
-	if _, err := s.store.Lookup(s.Context(), key("x")); !isClosed(err) {
+	if _, err := Lookup(s.Context(), s.store, key("x")); !isClosed(err) {
 		s.Errorf("Lookup: got %v, want ErrClosed", err)
 	}
 	if _, err := s.store.Note(s.Context(), note("x")); !isClosed(err) {

@@ -77,7 +77,7 @@ func (s *suite) renew(id, owner string, epoch int64, lease time.Duration) bool {
 
 func (s *suite) lookup(k tool.CallID) dedupe.Record {
 	s.Helper()
-	record, err := s.store.Lookup(s.Context(), k)
+	record, err := Lookup(s.Context(), s.store, k)
 	if err != nil {
 		s.Fatalf("Lookup %q: %v", k.ID, err)
 	}
@@ -125,4 +125,12 @@ func Renew(ctx context.Context, store dedupe.Store, key tool.CallID, owner strin
 		Key: key, Lease: lease, Retention: lease, Claim: dedupe.Origin{Record: dedupe.Record{Epoch: epoch, Owner: owner}},
 	})
 	return record.State == dedupe.Claimed && record.Owner == owner && record.Epoch == epoch, err
+}
+
+// Lookup looks at the record of a call.
+func Lookup(ctx context.Context, store interface {
+	Note(context.Context, dedupe.Note) (dedupe.Known, error)
+}, key tool.CallID) (dedupe.Record, error) {
+	seen, err := store.Note(ctx, dedupe.Note{Key: key})
+	return seen.Record, err
 }

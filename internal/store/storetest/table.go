@@ -194,7 +194,7 @@ func answered() action {
 		name: "answered in its conversation",
 		do: func(s *suite, id string, _ tool.Effect) any {
 			seen := s.see(key(id))
-			return seen.Record.Refused() && s.answer(closing(id, seen))
+			return seen.Record.State.Refused() && s.answer(closing(id, seen))
 		},
 		model: func(r dedupe.Record, id string, _ tool.Effect, now time.Time) (dedupe.Record, any) {
 			c := closing(id, dedupe.Known{Record: r.Observed(now), Now: now})

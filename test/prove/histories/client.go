@@ -324,9 +324,9 @@ func (o *Operation) ask(ctx context.Context, store dedupe.Store, plan Plan) (err
 		})
 		o.Record = told(r)
 	case Lookup:
-		var r dedupe.Record
-		r, err = store.Lookup(ctx, key)
-		o.Record = told(r)
+		var seen dedupe.Known
+		seen, err = store.Note(ctx, dedupe.Note{Key: key})
+		o.Record = told(seen.Record)
 	case Close:
 		o.OK, err = o.answer(ctx, store, key)
 	case Reopen, end:

@@ -21,8 +21,8 @@ func (o *Operation) answer(ctx context.Context, store dedupe.Store, key tool.Cal
 	if !ok {
 		return false, nil // a store of a test, which has none
 	}
-	seen, err := transcripts.See(ctx, key)
-	if err != nil || !seen.Record.Refused() {
+	seen, err := store.Note(ctx, dedupe.Note{Key: key})
+	if err != nil || !seen.Record.State.Refused() {
 		return false, err
 	}
 	o.Started = instant(seen.Now)

@@ -10,7 +10,7 @@ const (
 	reopen       = "internal/store/embedded/open.go"
 	tallies      = "dedupe/tally.go"
 	claim        = "dedupe/claim.go"
-	incarnation  = "dedupe/incarnation.go"
+	incarnation  = "dedupe/fence.go"
 	tenure       = "dedupe/tenure.go"
 	fence        = "dedupe/fence.go"
 	dedupeFile   = "dedupe/dedupe.go"

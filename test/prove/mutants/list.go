@@ -76,9 +76,9 @@ func stores() []Mutant {
 		one("layout.go: the seal is not looked at", layout, sealCompared, "false", sealedRecord),
 		one("layout.go: a result is not sealed", layout, "return crc32.Update(sum, castagnoli, result)", "return sum", sealedRecord),
 		one("tally.go: a ceiling lets one more call through", tallies, "t.Calls+1 > d.MaxCalls", "t.Calls > d.MaxCalls", memoryTallies),
-		one("tally.go: a call that is taken over counts twice", tallies, "	if r.counts() {\n		back", "	if r.counts() && next.State != Claimed {\n		back", memoryTallies),
-		one("tally.go: what did not run stays charged", tallies, "	if r.counts() {\n		back", "	if r.counts() && next.State != NotRun {\n		back", memoryTallies),
-		one("tally.go: what is in doubt is given back", tallies, "r.State == Claimed || r.State == Done || r.State == Unknown", "r.State == Claimed || r.State == Done", memoryTallies),
+		one("tally.go: a call that is taken over counts twice", tallies, "	if r.State.counts() {\n		back", "	if r.State.counts() && next.State != Claimed {\n		back", memoryTallies),
+		one("tally.go: what did not run stays charged", tallies, "	if r.State.counts() {\n		back", "	if r.State.counts() && next.State != NotRun {\n		back", memoryTallies),
+		one("tally.go: what is in doubt is given back", tallies, "s == Claimed || s == Done || s == Unknown }", "s == Claimed || s == Done }", memoryTallies),
 	}
 }
 
@@ -94,7 +94,7 @@ func layers() []Mutant {
 		one("fence: a process is never fenced, seen by calls", fence, "return f.tenures == nil || ahead(known.until, time.Now())", "return f.tenures == nil || !known.until.IsZero()", incarnations),
 		one("fence: a tenure counts from the answer", incarnation, "	f.confirm(sent, before", "	f.confirm(time.Now(), before", tenureFromRequest),
 		one("fence: what was claimed before the tenure was forgotten is held", fence, " && claimed.After(known.since)", "", forgottenTenure),
-		one("incarnation.go: a tenure that is forgotten unheard", "dedupe/incarnation.go", "after.Renewals <= f.last.Renewals //", "before.Token == \"\" //", forgottenTenure),
+		one("incarnation.go: a tenure that is forgotten unheard", "dedupe/fence.go", "after.Renewals <= f.last.Renewals //", "before.Token == \"\" //", forgottenTenure),
 		one("fence: settles whoever is the instance", fence, "err != nil && (settlement.Epoch != 0 || settlement.Resolves) {", "err != nil && false {", stoppedPredecessor),
 		one("tenure.go: another's is taken at once", tenure, "|| !t.over(bid, now)", "", twoOfOneName),
 		one("tenure.go: who was succeeded takes it back", tenure, "case bid.Number != 0 || bid.Resigns ||", "case bid.Resigns ||", bids),

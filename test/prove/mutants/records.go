@@ -35,7 +35,7 @@ var (
 )
 
 // sealCompared is where a record is compared with its seal.
-const sealCompared = "binary.BigEndian.Uint32(rest) != seal(b[:len(b)-len(rest)], rest[sealBytes:])"
+const sealCompared = "binary.BigEndian.Uint32(sum) != seal(body, result)"
 
 // records: what has happened is told, and nothing is taken for a proof that is none.
 func records() []Mutant {

@@ -13,6 +13,7 @@ import (
 
 	"github.com/sidecall/sidecall/dedupe"
 	"github.com/sidecall/sidecall/internal/store/redisstore"
+	"github.com/sidecall/sidecall/internal/store/storetest"
 	"github.com/sidecall/sidecall/internal/tool"
 	"github.com/sidecall/sidecall/test/prove/proof"
 	"github.com/sidecall/sidecall/test/testkit/harness"
@@ -216,7 +217,7 @@ func lost(t *testing.T, addr string, all []acknowledged) (claims, settlements in
 
 // kept reports whether what was acknowledged is still so.
 func kept(store *redisstore.Store, a acknowledged) (claim, settlement bool, err error) {
-	record, err := store.Lookup(context.Background(), a.request.Key)
+	record, err := storetest.Lookup(context.Background(), store, a.request.Key)
 	if err != nil {
 		return false, false, err
 	}

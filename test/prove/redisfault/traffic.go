@@ -182,7 +182,7 @@ func (w *workload) recorded(addr string) func(*oneCall) {
 		}
 	})
 	return func(c *oneCall) {
-		record, err := store.Lookup(context.Background(), c.key)
+		record, err := storetest.Lookup(context.Background(), store, c.key)
 		if err != nil || record.State != dedupe.Done || !bytes.Equal(record.Result, c.want()) {
 			w.violated("%s is recorded as %v with %x, not %x: %v", c.key.ID, record.State, record.Result, c.want(), err)
 		}
