@@ -1,6 +1,7 @@
 // Command house checks what the compiler does not see of how the house is built: that
-// in every room the files stand in an order in which few arrows run upward, and that
-// every test file has a test. It prints the figures of each room.
+// in every room the files stand in an order in which few arrows run upward, that no type
+// of the product has too many methods, and that every test file has a test. It prints the
+// figures of each room.
 //
 //	go run ./tools/house          the check, as in make lint
 //	go run ./tools/house -arrows  which arrows run upward, beside it
@@ -29,6 +30,13 @@ func main() {
 	fmt.Printf("%6s %7s %7s %5s  %s\n", "files", "arrows", "upward", "", "package, then room")
 	all := map[string]*figures{} // by room
 	for _, p := range packages {
+		for _, complaint := range crowded(&p) {
+			bad = true
+			fmt.Fprintln(os.Stderr, "house:", complaint)
+		}
+		if len(p.files) < 2 {
+			continue // no arrows
+		}
 		o := p.order()
 		room := roomIn(p.name)
 		if all[room] == nil {

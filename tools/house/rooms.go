@@ -26,6 +26,8 @@ type room struct {
 	arrows []arrow
 	// uses are the names that an arrow stands for, sorted.
 	uses map[arrow][]string
+	// methods is how many methods each of its types has.
+	methods map[string]int
 }
 
 // arrow leads from a file to one of which it uses something: a function, a type, a
@@ -45,8 +47,8 @@ type listed struct {
 	}
 }
 
-// rooms are the packages of the module that a pattern of go list names, and that have
-// files beside each other, as they are built without tags.
+// rooms are the packages of the module that a pattern of go list names, as they are built
+// without tags.
 func rooms(pattern string) ([]room, error) {
 	out, err := exec.Command("go", "list", "-export", "-deps", "-json=ImportPath,Dir,Export,GoFiles,CgoFiles,Module,DepOnly", pattern).Output() //nolint:noctx // a pattern of this program's own
 	if err != nil {
@@ -77,9 +79,7 @@ func rooms(pattern string) ([]room, error) {
 		if err != nil {
 			return nil, err
 		}
-		if len(r.files) > 1 {
-			all = append(all, r)
-		}
+		all = append(all, r)
 	}
 	slices.SortFunc(all, func(a, b room) int { return strings.Compare(a.name, b.name) })
 	return all, nil
@@ -87,7 +87,7 @@ func rooms(pattern string) ([]room, error) {
 
 // roomOf reads one package; lookup opens what the compiler has made of another one.
 func roomOf(p *listed, lookup importer.Lookup) (room, error) {
-	r := room{name: strings.TrimPrefix(p.ImportPath, p.Module.Path+"/"), uses: make(map[arrow][]string)}
+	r := room{name: strings.TrimPrefix(p.ImportPath, p.Module.Path+"/"), uses: make(map[arrow][]string), methods: make(map[string]int)}
 	set := token.NewFileSet()
 	var files []*ast.File
 	for _, name := range slices.Concat(p.GoFiles, p.CgoFiles) {
@@ -110,6 +110,15 @@ func roomOf(p *listed, lookup importer.Lookup) (room, error) {
 			generated[name] = true
 		} else {
 			r.files = append(r.files, name)
+		}
+	}
+	for _, name := range checked.Scope().Names() {
+		object, isType := checked.Scope().Lookup(name).(*types.TypeName)
+		if !isType || generated[nameOf(object.Pos())] {
+			continue
+		}
+		if named, ok := object.Type().(*types.Named); ok {
+			r.methods[name] = named.NumMethods()
 		}
 	}
 	for used, object := range info.Uses {
