@@ -259,16 +259,19 @@ func (d *database) release() error {
 // the wall clock, but never before the last instant that the store has
 // recorded. Its unit is the millisecond.
 type clock struct {
-	began time.Time
-	ahead time.Duration // of the wall clock
+	began time.Time // as the process has it
+	first time.Time // what was that for the store: they may be further apart than a Duration is long
 }
 
 // newClock starts a clock that is never before highWater.
 func newClock(highWater time.Time) clock {
 	now := time.Now()
-	return clock{now, max(0, highWater.Sub(now))}
+	if highWater.After(now) {
+		return clock{now, highWater}
+	}
+	return clock{now, now}
 }
 
 func (c clock) now() time.Time {
-	return c.began.Add(time.Since(c.began) + c.ahead).Truncate(time.Millisecond).UTC()
+	return c.first.Add(time.Since(c.began)).Truncate(time.Millisecond).UTC()
 }

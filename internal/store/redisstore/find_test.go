@@ -53,7 +53,7 @@ func TestTheIndexInRedis(t *testing.T) {
 	claimed := claimAbout(t, s, "a/b", 24*time.Hour)
 	number := claimed.StartedAt.UnixMilli() / (24 * time.Hour).Milliseconds()
 	key := request("", 0).Key
-	name := string(appendPeriod(nil, "sidecall:", shardOfCall(&key), "acme", 24, number))
+	name := string(appendPeriod(nil, "sidecall:", shardOfCall(&key), "acme", 24*60, number))
 	if keys := indexesOf(srv); !slices.Equal(keys, []string{name}) {
 		t.Fatalf("there is %q, want %q", keys, name)
 	}
@@ -81,6 +81,18 @@ func TestTheIndexInRedis(t *testing.T) {
 	claimAbout(t, s, "much shorter", time.Minute)
 	if keys, found := indexesOf(srv), findAll(t, s); len(keys) != 3 || len(found) != 5 {
 		t.Errorf("in %q there are %v", keys, found)
+	}
+}
+
+// Entries are in memory for little longer than they are kept, however short that is, and those of
+// a length are in few periods, however long it is.
+func TestPeriodsFitWhatIsKept(t *testing.T) {
+	t.Parallel()
+	for keep := dedupe.IndexKeep(time.Minute); keep <= dedupe.IndexKeep(8760*time.Hour); keep += keep / 16 {
+		period := time.Duration(periodOf(keep)) * time.Minute
+		if period > keep || keep >= (periodsKept+1)*period {
+			t.Errorf("what is kept for %v is in periods of %v", keep, period)
+		}
 	}
 }
 

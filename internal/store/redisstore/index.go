@@ -29,35 +29,35 @@ const (
 	periodsKept = 8
 )
 
-// periods are the lengths of periods in hours.
-var periods = [...]int64{3, 24, 8 * 24, 64 * 24, 512 * 24}
+// periods are the lengths of periods in minutes: 3, 24, and of hours 3, 24, ...
+var periods = [...]int64{3, 24, 3 * 60, 24 * 60, 8 * 24 * 60, 64 * 24 * 60, 512 * 24 * 60}
 
-const anHour = int64(time.Hour / time.Millisecond)
+const aMinute = int64(time.Minute / time.Millisecond)
 
-// periodOf is the length of the period of entries that are kept for so long, in hours.
-func periodOf(keep time.Duration) (hours int64) {
-	hours = periods[0]
+// periodOf is the length of the period of entries that are kept for so long, in minutes.
+func periodOf(keep time.Duration) (minutes int64) {
+	minutes = periods[0]
 	for _, longer := range periods[1:] {
-		if int64(keep/time.Hour) >= longer {
-			hours = longer
+		if int64(keep/time.Minute) >= longer {
+			minutes = longer
 		}
 	}
-	return hours
+	return minutes
 }
 
 // appendPeriod appends the key of a period.
-func appendPeriod(b []byte, prefix string, in shard, tenant string, hours, number int64) []byte {
-	return appendKey(b, prefix, "find/", in, tenant, strconv.FormatInt(hours, 10)+"h", strconv.FormatInt(number, 10))
+func appendPeriod(b []byte, prefix string, in shard, tenant string, minutes, number int64) []byte {
+	return appendKey(b, prefix, "find/", in, tenant, strconv.FormatInt(minutes, 10)+"m", strconv.FormatInt(number, 10))
 }
 
 // periodsAt are the keys of the periods of a shard in which there may be entries at an instant,
 // of claims since another: of each length those that may have begun by then, on whatever clock.
 func periodsAt(prefix string, in shard, tenant string, now, since time.Time) (keys [len(periods)][]text) {
-	for i, hours := range periods {
-		last := dedupe.Millis(now.Add(behind)) / anHour / hours
-		first := max(last-periodsKept-1, (dedupe.Millis(since)-behind.Milliseconds())/anHour/hours, 0)
+	for i, minutes := range periods {
+		last := dedupe.Millis(now.Add(behind)) / aMinute / minutes
+		first := max(last-periodsKept-1, (dedupe.Millis(since)-behind.Milliseconds())/aMinute/minutes, 0)
 		for number := last; number >= min(first, last); number-- {
-			keys[i] = append(keys[i], appendPeriod(nil, prefix, in, tenant, hours, number))
+			keys[i] = append(keys[i], appendPeriod(nil, prefix, in, tenant, minutes, number))
 		}
 	}
 	return keys
@@ -99,8 +99,8 @@ const behind = time.Minute
 
 // period is the place of the key of the period of an instant.
 func (r *draft) period(key tool.CallID, keep time.Duration, ms int64) int {
-	hours, from := periodOf(keep), len(r.room)
-	r.room = appendPeriod(r.room, r.prefix, shardOfCall(&key), key.Tenant, hours, ms/anHour/hours)
+	minutes, from := periodOf(keep), len(r.room)
+	r.room = appendPeriod(r.room, r.prefix, shardOfCall(&key), key.Tenant, minutes, ms/aMinute/minutes)
 	return r.other(r.room[from:len(r.room):len(r.room)])
 }
 
