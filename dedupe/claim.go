@@ -94,12 +94,12 @@ func (c *Claim) renew() {
 	})
 	if restored {
 		c.restored = true
-		d.courier.count.forgotten.Add(1)
-		d.courier.log.Error("claim recorded anew: the store had forgotten a running call, and another may have run it meanwhile",
+		d.outbox.count.forgotten.Add(1)
+		d.outbox.log.Error("claim recorded anew: the store had forgotten a running call, and another may have run it meanwhile",
 			"call", Settlement{Key: c.key, State: record.State, Epoch: record.Epoch})
 	}
 	ours := record.Owner == c.origin.Record.Owner && record.Epoch == c.origin.Record.Epoch
-	d.courier.heard(err)
+	d.outbox.heard(err)
 	switch {
 	case IsCorrupt(err):
 		// Nobody else gets it. Those who wait here are answered by the end of the call.
@@ -160,7 +160,7 @@ func (c *Claim) abandon() {
 // means that the settlement may or may not be recorded; ErrUnkept that it is not, and that the
 // claim is held as before.
 func (c *Claim) Settle(ctx context.Context, s Settlement) (SettleVerdict, error) {
-	courier := c.dedupe.courier
+	outbox := c.dedupe.outbox
 	s.Key, s.Owner, s.Epoch = c.key, c.origin.Record.Owner, c.origin.Record.Epoch
 	s.Retention, s.Claim = c.dedupe.options.Retention, &c.origin
 	if s.State == Unknown && c.origin.Record.Effect.Repeatable() {
@@ -176,23 +176,23 @@ func (c *Claim) Settle(ctx context.Context, s Settlement) (SettleVerdict, error)
 	}()
 	// What became of the call matters more than what else there is to keep.
 	if err := s.Output.validate(); err != nil {
-		courier.log.Error("an output that no store takes is not kept", "call", s, "dropped_output_bytes", len(s.Output.Data), "error", err)
+		outbox.log.Error("an output that no store takes is not kept", "call", s, "dropped_output_bytes", len(s.Output.Data), "error", err)
 		s.Output = nil
 	}
 	if err := s.validateLoop(); err != nil {
-		courier.log.Error("what no store takes is not kept of a call", "call", s, "error", err)
+		outbox.log.Error("what no store takes is not kept of a call", "call", s, "error", err)
 		s = s.alone()
 	}
 	verdict, err := c.settle(ctx, s)
 	if unkept = s.Output != nil && errors.Is(err, ErrFull); unkept {
-		courier.log.Warn("the store is full: an output is not kept", "call", s, "dropped_output_bytes", len(s.Output.Data))
+		outbox.log.Warn("the store is full: an output is not kept", "call", s, "dropped_output_bytes", len(s.Output.Data))
 		return 0, fmt.Errorf("%w: %w", ErrUnkept, err)
 	}
 	if err != nil {
 		// No journal keeps what is only of use while the loop goes on.
-		verdict, err = courier.keep(Late{Settlement: s.alone(), EndedAt: time.Now()}, err)
+		verdict, err = outbox.keep(Late{Settlement: s.alone(), EndedAt: time.Now()}, err)
 	} else {
-		verdict = courier.tell(ctx, &s, verdict)
+		verdict = outbox.tell(ctx, &s, verdict)
 	}
 	if err == nil && verdict != Superseded && s.State != NotRun {
 		// As the store now has it, but for FinishedAt, which is guessed here.
@@ -204,14 +204,14 @@ func (c *Claim) Settle(ctx context.Context, s Settlement) (SettleVerdict, error)
 
 // settle asks the store until it has the settlement, or says that it never will.
 func (c *Claim) settle(ctx context.Context, s Settlement) (verdict SettleVerdict, err error) {
-	courier := c.dedupe.courier
-	ctx, cancel := context.WithTimeout(ctx, courier.patience())
+	outbox := c.dedupe.outbox
+	ctx, cancel := context.WithTimeout(ctx, outbox.patience())
 	defer cancel()
 	for pause := settleFirst; ; pause = min(2*pause, settleMax) {
 		failpoint.Hit(failpoint.SettlementUnsent)
 		verdict, err = c.dedupe.fence.Settle(ctx, s)
 		failpoint.Hit(failpoint.SettlementDurable)
-		courier.heard(err)
+		outbox.heard(err)
 		if err == nil || final(err) || s.Output != nil && errors.Is(err, ErrFull) {
 			return verdict, err
 		}

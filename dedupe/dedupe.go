@@ -45,7 +45,7 @@ type Dedupe struct {
 	options Options
 	life    *life
 	flights flights
-	courier *courier
+	outbox  *outbox
 	owners  atomic.Uint64 // the last owner token given out
 }
 
@@ -54,8 +54,8 @@ func New(store Store, options Options) *Dedupe {
 	d := &Dedupe{options: options.withDefaults(), life: newLife()}
 	d.flights = flights{byKey: map[tool.CallID]*flight{}, lost: map[*flight]tool.CallID{}}
 	d.Reader, d.fence = store, newFence(store, d.options, d.life)
-	d.courier = newCourier(d.fence, d.options, d.life)
-	if d.fence.heard = d.courier.heard; d.fence.tenures != nil {
+	d.outbox = newOutbox(d.fence, d.options, d.life)
+	if d.fence.heard = d.outbox.heard; d.fence.tenures != nil {
 		d.life.rounds(d.fence.round)
 	}
 	return d
@@ -115,10 +115,10 @@ func (d *Dedupe) Find(ctx context.Context, s Search) (Page, error) {
 
 // listed leaves out of a page what has no name. Of all that cannot be read the log is told.
 func (d *Dedupe) listed(page Page, err error) (Page, error) {
-	d.courier.heard(err)
+	d.outbox.heard(err)
 	page.Calls = slices.DeleteFunc(page.Calls, func(call Listed) bool {
 		if call.Err != nil {
-			d.courier.heard(call.Err)
+			d.outbox.heard(call.Err)
 		}
 		return call.Key.ID == ""
 	})
@@ -145,27 +145,27 @@ func (d *Dedupe) LeavesReceipts() bool { return d.options.Receipts }
 // Receipts is Store.Receipts.
 func (d *Dedupe) Receipts(ctx context.Context, tenant, conversation string, from int64) (Chain, error) {
 	chain, err := d.fence.Receipts(ctx, tenant, conversation, from)
-	d.courier.heard(err)
+	d.outbox.heard(err)
 	return chain, err
 }
 
 // Ping reports whether the store can serve now.
 func (d *Dedupe) Ping(ctx context.Context) error {
 	err := d.fence.Ping(ctx)
-	d.courier.heard(err)
+	d.outbox.heard(err)
 	return err
 }
 
 // Late counts the settlements that were late since the start of this process.
-func (d *Dedupe) Late() LateState { return d.courier.state() }
+func (d *Dedupe) Late() LateState { return d.outbox.state() }
 
 // Corrupt is how often a record was met since the start of this process that is Corrupt.
-func (d *Dedupe) Corrupt() int64 { return d.courier.count.corrupt.Load() }
+func (d *Dedupe) Corrupt() int64 { return d.outbox.count.corrupt.Load() }
 
 // Close refuses new calls, sends waiting duplicates away, waits until ctx ends for what runs
 // in the background, and closes the store. A claim settled later gets ErrClosed.
 func (d *Dedupe) Close(ctx context.Context) error {
-	d.courier.last(ctx)
+	d.outbox.last(ctx)
 	err := d.life.end(ctx)
 	if errors.Is(err, ErrClosed) {
 		return nil
@@ -173,5 +173,5 @@ func (d *Dedupe) Close(ctx context.Context) error {
 	if d.flights.idle() {
 		d.fence.resign(ctx)
 	}
-	return errors.Join(err, d.fence.Close(), d.courier.close())
+	return errors.Join(err, d.fence.Close(), d.outbox.close())
 }

@@ -134,7 +134,7 @@ func Taken(holders []tool.CallID, key tool.CallID) []tool.CallID {
 	return holders[:min(len(holders), MaxHolders)]
 }
 
-// encodeHolders returns who holds an effect as it stands on its sheet: the parts of each key.
+// encodeHolders returns who holds an effect as it stands in its value: the parts of each key.
 func encodeHolders(keys []tool.CallID) string {
 	var body []byte
 	for _, k := range keys {

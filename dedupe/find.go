@@ -24,8 +24,8 @@ const (
 // TermOf returns the term of a value under a name. The kind keeps names apart that come from
 // elsewhere: those of arguments and those of labels, say.
 func TermOf(tenant, kind, name, value string) Term {
-	var room [256]byte
-	b := room[:0]
+	var buffer [256]byte
+	b := buffer[:0]
 	for _, part := range [...]string{tenant, kind, name, value} {
 		b = append(binary.BigEndian.AppendUint32(b, uint32(len(part))), part...)
 	}

@@ -34,7 +34,7 @@ type unheard struct {
 }
 
 // giveBack gives back, in the background, what a failed request may have claimed.
-func (c *courier) giveBack(req Request, err error) {
+func (c *outbox) giveBack(req Request, err error) {
 	if final(err) || errors.Is(err, ErrFull) || errors.Is(err, ErrUnasked) {
 		return // these say that nothing was claimed
 	}
@@ -47,7 +47,7 @@ func (c *courier) giveBack(req Request, err error) {
 }
 
 // untilGivenBack tries to give a claim back until it was, or its lease has surely ended.
-func (c *courier) untilGivenBack(s Settlement) {
+func (c *outbox) untilGivenBack(s Settlement) {
 	turns, pause := c.unheard.first, downFirst/2
 	var until time.Time // when its lease has ended; zero while the store does not answer
 	for {
@@ -70,7 +70,7 @@ func (c *courier) untilGivenBack(s Settlement) {
 
 // tryGiveBack tries to give a claim back when it is its turn. over says that it need not be
 // tried again, the error that the store did not answer.
-func (c *courier) tryGiveBack(turns chan struct{}, s Settlement) (over bool, err error) {
+func (c *outbox) tryGiveBack(turns chan struct{}, s Settlement) (over bool, err error) {
 	select {
 	case turns <- struct{}{}:
 		defer func() { <-turns }()

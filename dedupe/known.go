@@ -48,12 +48,12 @@ type Known struct {
 // the store; the store; and this process, which knows that its predecessor is gone, so that the
 // lease of its claim is out.
 func (d *Dedupe) known(ctx context.Context, key tool.CallID, ask func() (Known, error)) (known Known, err error) {
-	if record, waits := d.courier.record(ctx, key); waits {
+	if record, waits := d.outbox.record(ctx, key); waits {
 		return Known{Record: record, Journaled: true}, nil
 	}
 	known, err = ask()
-	d.courier.heard(err)
-	if record, waits := d.courier.record(ctx, key); err != nil && waits { // since
+	d.outbox.heard(err)
+	if record, waits := d.outbox.record(ctx, key); err != nil && waits { // since
 		return Known{Record: record, Journaled: true}, nil
 	}
 	if err == nil {

@@ -92,9 +92,9 @@ func (r *Record) Receipted() bool {
 	return r.Effect != tool.ReadOnly && (r.State == Done || r.State == Unknown && len(r.Result) > 0)
 }
 
-// receiptSheet is where a line of a conversation is kept; the head for 0.
-func receiptSheet(key *tool.CallID, n int64) Sheet {
-	return Sheet{key.Tenant, key.Conversation, ReceiptSheet, strconv.FormatInt(n, 10)}
+// receiptKey is where a line of a conversation is kept; the head for 0.
+func receiptKey(key *tool.CallID, n int64) ValueKey {
+	return ValueKey{key.Tenant, key.Conversation, ReceiptValue, strconv.FormatInt(n, 10)}
 }
 
 func decodeHead(body string) (h Head, err error) {
@@ -114,15 +114,15 @@ func (s *settling) receipt(before State) {
 	if !s.settlement.Receipt || s.Call.Conversation == "" || next.Effect == tool.ReadOnly || !decided {
 		return
 	}
-	head := read(s.rows, receiptSheet(&s.Call, 0), decodeHead)
+	head := read(s.rows, receiptKey(&s.Call, 0), decodeHead)
 	line := Receipt{
 		N: head.Count + 1, Before: head.Hash, BeforeUntil: head.Until, Turn: s.Call.Turn, ID: s.Call.ID, Tool: next.Tool,
 		Outcome: next.Outcome(), At: s.now.UTC(), Until: s.now.UTC().Add(s.keep),
 	}
 	body, _ := json.Marshal(line) // texts, numbers and instants always can be
-	s.rows.SetSheet(receiptSheet(&s.Call, line.N), string(body), s.keep)
+	s.rows.SetValue(receiptKey(&s.Call, line.N), string(body), s.keep)
 	after, _ := json.Marshal(Head{Count: line.N, Hash: hashOf(body), At: line.At, Until: line.Until}) // likewise
-	s.rows.SetSheet(receiptSheet(&s.Call, 0), string(after), s.keep)
+	s.rows.SetValue(receiptKey(&s.Call, 0), string(after), s.keep)
 }
 
 // chaining is the step of who reads receipts.
@@ -133,12 +133,12 @@ type chaining struct {
 }
 
 func (c *chaining) apply(rows Rows) {
-	c.chain = Chain{Now: rows.Now().UTC(), Head: read(rows, receiptSheet(&c.Call, 0), decodeHead)}
+	c.chain = Chain{Now: rows.Now().UTC(), Head: read(rows, receiptKey(&c.Call, 0), decodeHead)}
 	from := c.from
 	if from == 0 || from > c.chain.Count {
 		from = c.chain.Count
 	}
 	for n := from; n > 0 && n > from-ChainPage; n-- {
-		c.chain.Lines = append(c.chain.Lines, Line{n, rows.Sheet(receiptSheet(&c.Call, n))})
+		c.chain.Lines = append(c.chain.Lines, Line{n, rows.Value(receiptKey(&c.Call, n))})
 	}
 }

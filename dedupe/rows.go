@@ -25,10 +25,10 @@ type Rows interface {
 	// Awaited notes that somebody waits for the end of a call that is Claimed, for an
 	// engine that can tell others of it (Watcher). It is a hint.
 	Awaited(key tool.CallID)
-	// Sheet returns what stands on a sheet; empty when there is none.
-	Sheet(name Sheet) string
-	// SetSheet stores a sheet for keep from now; with 0, for as long as it is kept anyway.
-	SetSheet(name Sheet, body string, keep time.Duration)
+	// Value returns a value; empty when there is none.
+	Value(name ValueKey) string
+	// SetValue stores a value for keep from now; with 0, for as long as it is kept anyway.
+	SetValue(name ValueKey, body string, keep time.Duration)
 	// Keep keeps an output.
 	Keep(tenant string, output *Output)
 	// Append adds an entry to a log of the conversation of a call, kept for keep from now.
@@ -42,29 +42,29 @@ type Rows interface {
 	Fail(err error)
 }
 
-// Kinds of sheets.
+// Kinds of values.
 const (
-	TallySheet  = 't' // a tally, under the name of its counter
-	EffectSheet = 'e' // the holders of an effect, under its print
-	// ReceiptSheet is a line of the receipts of a conversation, under its number; under 0 their
+	TallyValue  = 't' // a tally, under the name of its counter
+	EffectValue = 'e' // the holders of an effect, under its print
+	// ReceiptValue is a line of the receipts of a conversation, under its number; under 0 their
 	// head.
-	ReceiptSheet = 'p'
+	ReceiptValue = 'p'
 )
 
-// Sheet names what a conversation, or a tenant, has beside its records.
-type Sheet struct {
+// ValueKey names a value that a conversation, or a tenant, has beside its records.
+type ValueKey struct {
 	Tenant       string
 	Conversation string // empty for what is the whole tenant's
 	Kind         byte
 	Name         string
 }
 
-func tallySheet(key tool.CallID, counter string) Sheet {
-	return Sheet{key.Tenant, key.Conversation, TallySheet, counter}
+func tallyKey(key tool.CallID, counter string) ValueKey {
+	return ValueKey{key.Tenant, key.Conversation, TallyValue, counter}
 }
 
-func effectSheet(key tool.CallID, e *EffectKey) Sheet {
-	name := Sheet{key.Tenant, key.Conversation, EffectSheet, string(e.Print[:])}
+func effectKey(key tool.CallID, e *EffectKey) ValueKey {
+	name := ValueKey{key.Tenant, key.Conversation, EffectValue, string(e.Print[:])}
 	if e.WholeTenant {
 		name.Conversation = ""
 	}
@@ -82,18 +82,18 @@ type Step struct {
 	Apply func(Rows)
 	// Binds says, of the answer of the last Apply, that it may be told only when what it wrote cannot
 	// be lost any more, by a failover say.
-	Binds bool
-	Bytes int  // roughly how many it writes
-	Room  Room // what it does to an engine that is full
+	Binds  bool
+	Bytes  int    // roughly how many it writes
+	Demand Demand // what it does to an engine that is full
 }
 
-// Room is what a step asks of an engine that is full: those with the most are refused first.
-type Room int
+// Demand is what a step asks of an engine that is full: those with the most are refused first.
+type Demand int
 
 const (
-	Frees  Room = iota // it ends what has its room already, or writes nothing
-	Begins             // it takes room for something new, if it changes anything
-	Keeps              // it keeps an output
+	Frees  Demand = iota // it ends what has its room already, or writes nothing
+	Begins               // it takes room for something new, if it changes anything
+	Keeps                // it keeps an output
 )
 
 // Engine keeps rows. Steps of the same rows come one after the other, and are durable when Do

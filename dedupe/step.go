@@ -27,8 +27,8 @@ func (s *step) begin(rows Rows, keep time.Duration) Stored {
 	return rows.Call(s.Call)
 }
 
-func read[T any](rows Rows, name Sheet, decode func(body string) (T, error)) T {
-	what, err := decode(rows.Sheet(name))
+func read[T any](rows Rows, name ValueKey, decode func(body string) (T, error)) T {
+	what, err := decode(rows.Value(name))
 	rows.Fail(err)
 	return what
 }
@@ -38,7 +38,7 @@ func (s *step) set(record *Record, terms []Term) {
 	s.rows.SetCall(s.Call, record, s.keep, terms)
 	for i := range s.tallies {
 		if c := &s.tallies[i]; c.changed {
-			s.rows.SetSheet(tallySheet(s.Call, c.counter), c.encode(), s.keep)
+			s.rows.SetValue(tallyKey(s.Call, c.counter), c.encode(), s.keep)
 		}
 	}
 }
@@ -66,7 +66,7 @@ func (s *step) tally(counter string) *counted {
 	if i := slices.IndexFunc(s.tallies, func(c counted) bool { return c.counter == counter }); i >= 0 {
 		return &s.tallies[i]
 	}
-	body := s.rows.Sheet(tallySheet(s.Call, counter))
+	body := s.rows.Value(tallyKey(s.Call, counter))
 	tally, err := decodeTally(body)
 	s.rows.Fail(err)
 	s.tallies = append(s.tallies, counted{Tally: tally, counter: counter, found: body != ""})
@@ -106,13 +106,13 @@ func (a *admitting) apply(rows Rows) {
 		rows.Awaited(told.Earlier)
 	}
 	if holds != nil {
-		rows.SetSheet(effectSheet(a.Call, &a.req.EffectKey), encodeHolders(holds), a.req.EffectKey.Keep(a.keep))
+		rows.SetValue(effectKey(a.Call, &a.req.EffectKey), encodeHolders(holds), a.req.EffectKey.Keep(a.keep))
 	}
 	if a.Binds || told.Verdict == MayRun {
 		rows.Logs(a.Call, a.req.Logs, &told.Logs)
 	}
 	if a.Binds && a.req.Receipt { // so that an engine that goes by what it has read has the head when the call settles
-		rows.Sheet(receiptSheet(&a.Call, 0))
+		rows.Value(receiptKey(&a.Call, 0))
 	}
 	if told.Verdict != Exceeded { // which tells what stands in the way
 		told.Tally = a.tally(a.req.Draw.Counter).Tally
@@ -153,7 +153,7 @@ func (a *admitting) decide(old *Stored) (holds []tool.CallID, changed bool) {
 }
 
 func (a *admitting) contenders() []Listed {
-	keys := read(a.rows, effectSheet(a.Call, &a.req.EffectKey), decodeHolders)
+	keys := read(a.rows, effectKey(a.Call, &a.req.EffectKey), decodeHolders)
 	held := make([]Listed, len(keys))
 	for i, key := range keys {
 		held[i] = Listed{Key: key, Record: a.rows.Call(key).Record}
@@ -214,8 +214,8 @@ func (s *settling) apply(rows Rows) {
 // hold makes the call one of those that hold its effect again.
 func (s *step) hold(e *EffectKey) {
 	if !e.none() {
-		name := effectSheet(s.Call, e)
-		s.rows.SetSheet(name, encodeHolders(Taken(read(s.rows, name, decodeHolders), s.Call)), e.Keep(s.keep))
+		name := effectKey(s.Call, e)
+		s.rows.SetValue(name, encodeHolders(Taken(read(s.rows, name, decodeHolders), s.Call)), e.Keep(s.keep))
 	}
 }
 
@@ -224,10 +224,10 @@ func (s *step) free(e *EffectKey) {
 	if e.none() {
 		return
 	}
-	name := effectSheet(s.Call, e)
+	name := effectKey(s.Call, e)
 	if keys := read(s.rows, name, decodeHolders); slices.Contains(keys, s.Call) {
 		keys = slices.DeleteFunc(keys, func(k tool.CallID) bool { return k == s.Call })
-		s.rows.SetSheet(name, encodeHolders(keys), 0)
+		s.rows.SetValue(name, encodeHolders(keys), 0)
 	}
 }
 
@@ -260,8 +260,8 @@ func appendBytes(appends []Append) (n int) {
 type Machine struct{ Engine }
 
 // step returns the one of a call, which writes its record and some bytes more.
-func (Machine) step(key tool.CallID, room Room, bytes int) step {
-	return step{Step: Step{Call: key, Room: room, Bytes: StoredBytes + keyBytes(&key) + bytes}}
+func (Machine) step(key tool.CallID, demand Demand, bytes int) step {
+	return step{Step: Step{Call: key, Demand: demand, Bytes: StoredBytes + keyBytes(&key) + bytes}}
 }
 
 // receiptBytes is roughly how much a receipt writes.
@@ -310,7 +310,7 @@ func (m Machine) settling(end Settlement) *settling {
 		s.Bytes += receiptBytes
 	}
 	if end.Output != nil {
-		s.Room, s.Bytes = Keeps, s.Bytes+len(end.Output.Data)
+		s.Demand, s.Bytes = Keeps, s.Bytes+len(end.Output.Data)
 	}
 	return s
 }

@@ -37,9 +37,9 @@ func (r notedRows) SetCall(key tool.CallID, record *dedupe.Record, retention tim
 	r.Rows.SetCall(key, record, retention, terms)
 }
 
-func (r notedRows) SetSheet(name dedupe.Sheet, body string, keep time.Duration) {
-	r.by.wrote = append(r.by.wrote, map[byte]string{dedupe.TallySheet: "tally", dedupe.EffectSheet: "effect", dedupe.ReceiptSheet: "receipt"}[name.Kind])
-	r.Rows.SetSheet(name, body, keep)
+func (r notedRows) SetValue(name dedupe.ValueKey, body string, keep time.Duration) {
+	r.by.wrote = append(r.by.wrote, map[byte]string{dedupe.TallyValue: "tally", dedupe.EffectValue: "effect", dedupe.ReceiptValue: "receipt"}[name.Kind])
+	r.Rows.SetValue(name, body, keep)
 }
 
 func (r notedRows) Append(key tool.CallID, a dedupe.Append, keep time.Duration) {

@@ -136,7 +136,7 @@ func (d *Draw) validate() error {
 		between("a ceiling of time", d.MaxAge, 0, longest))
 }
 
-// encode returns a tally as it stands on its sheet: one line of its calls, its tokens reported
+// encode returns a tally as it stands in its value: one line of its calls, its tokens reported
 // and estimated, and its start in milliseconds since 1970.
 func (t Tally) encode() string {
 	b := make([]byte, 0, 64)

@@ -65,7 +65,7 @@ func (t *Ticket) Admit(ctx context.Context, req Request) (Admission, *Claim, err
 			t.under = nil
 			continue
 		case t.leads:
-			if answer, waits := d.courier.pending(ctx, t.request); waits {
+			if answer, waits := d.outbox.pending(ctx, t.request); waits {
 				t.land(answer, nil)
 				return answer, nil, nil
 			}
@@ -134,7 +134,7 @@ func (t *Ticket) ask(ctx context.Context) (Admission, *Claim, error) {
 	sent := time.Now()
 	defer func() {
 		if failure != nil && unconfirmed == nil && !t.request.HoldOnly { // else nothing was asked for
-			d.courier.giveBack(t.request, failure)
+			d.outbox.giveBack(t.request, failure)
 		}
 	}()
 	failpoint.Hit(failpoint.AdmissionUnsent)
@@ -147,7 +147,7 @@ func (t *Ticket) ask(ctx context.Context) (Admission, *Claim, error) {
 	}
 	failpoint.Hit(failpoint.AdmissionDurable)
 	failure = err
-	d.courier.heard(err)
+	d.outbox.heard(err)
 	if err != nil {
 		return t.failed(ctx, err)
 	}

@@ -88,7 +88,7 @@ func pageOf[T listable](
 	if err != nil {
 		return nil, "", err
 	}
-	l := listing[T]{executor: executor, describe: describe, all: !namesTenant(ctx), tenant: tenant(ctx), room: size, bytes: maxPageBytes, at: at}
+	l := listing[T]{executor: executor, describe: describe, all: !namesTenant(ctx), tenant: tenant(ctx), most: size, bytes: maxPageBytes, at: at}
 	for range maxStorePages {
 		more, err := l.fill(ctx)
 		if err != nil {
@@ -114,7 +114,7 @@ type listing[T listable] struct {
 	describe    func(dedupe.Listed) T
 	all         bool // tenants; else the one
 	tenant      string
-	room, bytes int
+	most, bytes int
 	found       []T
 	at          pageToken
 }
@@ -187,14 +187,14 @@ func (l *listing[T]) fill(ctx context.Context) (more bool, err error) {
 			continue
 		}
 		size := proto.Size(described)
-		if l.room == 0 || len(l.found) > 0 && size > l.bytes {
+		if l.most == 0 || len(l.found) > 0 && size > l.bytes {
 			return false, nil
 		}
 		l.found = append(l.found, described)
-		l.room--
+		l.most--
 		l.bytes -= size
 		l.at = pageToken{From: l.at.From, After: pageKeyOf(calls[i].Key), Next: page.Next}
 	}
 	l.at = pageToken{From: page.Next, Over: page.Next == ""}
-	return !l.at.Over && l.room > 0 && l.bytes > 0, nil
+	return !l.at.Over && l.most > 0 && l.bytes > 0, nil
 }

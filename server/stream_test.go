@@ -134,7 +134,7 @@ type newsroom struct {
 	said       []backend.Note
 }
 
-func (n *newsroom) Forward(context.Context, string, json.RawMessage, backend.Room) (json.RawMessage, error) {
+func (n *newsroom) Forward(context.Context, string, json.RawMessage, backend.Memory) (json.RawMessage, error) {
 	return json.RawMessage(`{}`), nil
 }
 

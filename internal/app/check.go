@@ -22,7 +22,7 @@ type CheckOptions struct {
 // compiles and hurts all the same, and what works here and fails at a provider.
 // It builds what Start would build and, but for Discover, starts nothing.
 func Check(ctx context.Context, cfg *config.Config, known config.Problems, options CheckOptions) []config.Problem {
-	heard := newHearsay()
+	heard := newStderrLines()
 	around := surroundings{logger: slog.New(heard), version: options.Version}
 	found := &problems{config: cfg, known: known}
 	g := draw(cfg, around, found)

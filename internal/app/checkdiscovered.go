@@ -25,7 +25,7 @@ type answer struct {
 // ask asks every backend that finds its tools itself which they are, until ctx
 // ends, and holds what the file says of them against that. Of one that cannot be
 // asked it tells what was heard of it. It reports whether the tools of all are known.
-func ask(ctx context.Context, g *generation, heard hearsay, found *problems) (all bool) {
+func ask(ctx context.Context, g *generation, heard stderrLines, found *problems) (all bool) {
 	g.tools.Set(catalog.ConfigSource, g.declared)
 	g.discovery.expect(g.hosts)
 	answers := askAll(ctx, g.hosts)

@@ -55,6 +55,6 @@ func hostOf(t config.Tool, hosts map[string]*host) *host {
 	nothing := config.Backend{Exec: &config.ExecBackend{}, MaxInFlight: 1, Breaker: config.Breaker{Failures: 1, Window: 1, OpenFor: 1}}
 	return &host{
 		built: built{register: nothingToRegister}, name: t.Backend, config: nothing,
-		guards: newGuards(t.Backend, nothing, slog.New(slog.DiscardHandler)),
+		protection: newProtection(t.Backend, nothing, slog.New(slog.DiscardHandler)),
 	}
 }

@@ -39,7 +39,7 @@ func discoveredRoutes(h *host, found []tool.Discovered, cfg *config.Config, pins
 		there[wardOf(route.Tool)] = true
 		routes = append(routes, route)
 	}
-	h.guards.forget(func(of ward) bool {
+	h.protection.forget(func(of ward) bool {
 		_, declared := cfg.Tools[of.name] // there for good
 		return declared && cfg.Policy(of.name).MaxInFlight == of.places || there[of]
 	})

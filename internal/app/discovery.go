@@ -117,7 +117,7 @@ func (d *discovery) heard(h *host, found []tool.Discovered, err error) {
 	}
 	if h.lost {
 		h.lost = false
-		h.guards.reconnected()
+		h.protection.reconnected()
 	}
 	routes, err := d.compile(h, found)
 	if err != nil {
@@ -143,7 +143,7 @@ func (d *discovery) heard(h *host, found []tool.Discovered, err error) {
 	d.tellComplete()
 }
 
-// compile is discoveredRoutes for the schemas of strangers: a bug in what
+// compile is discoveredRoutes for schemas that others wrote: a bug in what
 // compiles them must not end the process, with every call in flight.
 func (d *discovery) compile(h *host, found []tool.Discovered) (routes []*catalog.Route, err error) {
 	defer func() {

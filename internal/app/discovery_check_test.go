@@ -63,7 +63,7 @@ func TestWhatDiscoveryFinds(t *testing.T) {
 		t.Fatal(known)
 	}
 	found := &problems{config: cfg}
-	heard := newHearsay()
+	heard := newStderrLines()
 	g := draw(cfg, surroundings{logger: slog.New(heard)}, found)
 	defer func() { _ = g.close(t.Context()) }()
 	ctx, timeIsUp := context.WithCancel(t.Context())

@@ -101,9 +101,9 @@ func (g *generation) discover(complete func()) { g.discovery.start(g.hosts, comp
 // the one that was, nil for the first.
 func (g *generation) takeOver(before *generation) {
 	for _, h := range g.hosts {
-		h.veil.Store(h.secrets)
+		h.live.Store(h.secrets)
 		if !h.config.Discovers() {
-			h.guards.forget(func(of ward) bool {
+			h.protection.forget(func(of ward) bool {
 				t, declared := g.config.Tools[of.name]
 				return declared && t.Backend == h.name && g.config.Policy(of.name).MaxInFlight == of.places
 			})
@@ -164,6 +164,6 @@ func (g *generation) close(ctx context.Context) error {
 // breakers tells the state of each breaker, by its name.
 func (g *generation) breakers(tell func(name string, state breaker.State)) {
 	for _, h := range g.hosts {
-		h.guards.breakers(tell)
+		h.protection.breakers(tell)
 	}
 }

@@ -15,7 +15,7 @@ import (
 
 // guards protect one backend: those that its tools share, and those of single
 // tools.
-type guards struct {
+type protection struct {
 	name   string
 	config config.Backend
 	logger *slog.Logger
@@ -28,7 +28,7 @@ type guards struct {
 
 	// mu guards tools: they are read for the metrics while the backend discovers.
 	mu    sync.Mutex
-	tools map[ward]*toolGuards
+	tools map[ward]*toolProtection
 	// ofTools are the breakers of the tools, by name: another bound says nothing about how one fails.
 	ofTools map[string]*breaker.Breaker
 }
@@ -43,24 +43,24 @@ type ward struct {
 func wardOf(t tool.Tool) ward { return ward{t.Name, t.Policy.MaxInFlight} }
 
 // sameGuards reports whether the guards of a backend are those of another config of it.
-func sameGuards(a, b config.Backend) bool {
+func sameProtection(a, b config.Backend) bool {
 	return config.Same(a.Breaker, b.Breaker) && config.Same(a.RateLimit, b.RateLimit) &&
 		a.RetryBudget == b.RetryBudget &&
 		a.MaxInFlight == b.MaxInFlight && a.Adaptive == b.Adaptive
 }
 
 // toolGuards are the guards of one tool; nil where it has none of its own.
-type toolGuards struct {
-	breaker *breaker.Breaker
-	room    *limit.Adaptive
-	slots   *limit.Bulkhead
+type toolProtection struct {
+	breaker  *breaker.Breaker
+	capacity *limit.Adaptive
+	slots    *limit.Bulkhead
 }
 
-func newGuards(name string, cfg config.Backend, logger *slog.Logger) *guards {
-	g := &guards{
+func newProtection(name string, cfg config.Backend, logger *slog.Logger) *protection {
+	g := &protection{
 		name: name, config: cfg, logger: logger,
 		slots: limit.NewBulkhead(cfg.MaxInFlight), retries: retry.NewBudget(cfg.RetryBudget.Share, cfg.RetryBudget.PerSecond),
-		tools: make(map[ward]*toolGuards), ofTools: make(map[string]*breaker.Breaker),
+		tools: make(map[ward]*toolProtection), ofTools: make(map[string]*breaker.Breaker),
 	}
 	g.connection = g.newBreaker(name)
 	if cfg.RateLimit != nil {
@@ -71,7 +71,7 @@ func newGuards(name string, cfg config.Backend, logger *slog.Logger) *guards {
 
 // of keeps the guards of a tool across rediscoveries: a changed tool list does
 // not forget that a tool is failing, nor what it has in flight.
-func (g *guards) of(t tool.Tool) *toolGuards {
+func (g *protection) of(t tool.Tool) *toolProtection {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if kept := g.tools[wardOf(t)]; kept != nil {
@@ -80,9 +80,9 @@ func (g *guards) of(t tool.Tool) *toolGuards {
 	if g.ofTools[t.Name] == nil {
 		g.ofTools[t.Name] = g.newBreaker(g.name + "/" + t.Name)
 	}
-	made := &toolGuards{breaker: g.ofTools[t.Name]}
+	made := &toolProtection{breaker: g.ofTools[t.Name]}
 	if g.config.Adaptive {
-		made.room = limit.NewAdaptive()
+		made.capacity = limit.NewAdaptive()
 	}
 	if t.Policy.MaxInFlight > 0 {
 		made.slots = limit.NewBulkhead(t.Policy.MaxInFlight)
@@ -94,7 +94,7 @@ func (g *guards) of(t tool.Tool) *toolGuards {
 // forget drops the guards of tools that are there no more: a backend that
 // renames its tools for ever must not fill memory. What has calls in flight stays
 // until the next change.
-func (g *guards) forget(there func(ward) bool) {
+func (g *protection) forget(there func(ward) bool) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	kept := make(map[string]bool, len(g.ofTools))
@@ -108,7 +108,7 @@ func (g *guards) forget(there func(ward) bool) {
 	maps.DeleteFunc(g.ofTools, func(name string, _ *breaker.Breaker) bool { return !kept[name] })
 }
 
-func (g *guards) newBreaker(name string) *breaker.Breaker {
+func (g *protection) newBreaker(name string) *breaker.Breaker {
 	return breaker.New(breaker.Settings{
 		Name: name, Failures: uint32(g.config.Breaker.Failures),
 		Window: g.config.Breaker.Window, OpenFor: g.config.Breaker.OpenFor,
@@ -120,7 +120,7 @@ func (g *guards) newBreaker(name string) *breaker.Breaker {
 
 // reconnected closes the breakers: what they have seen fail is gone with the
 // connection that failed.
-func (g *guards) reconnected() {
+func (g *protection) reconnected() {
 	g.connection.Reset()
 	g.mu.Lock()
 	breakers := slices.Collect(maps.Values(g.ofTools))
@@ -131,7 +131,7 @@ func (g *guards) reconnected() {
 }
 
 // breakers tells the state of each breaker, by its name.
-func (g *guards) breakers(tell func(name string, state breaker.State)) {
+func (g *protection) breakers(tell func(name string, state breaker.State)) {
 	tell(g.name, g.connection.State())
 	g.mu.Lock()
 	defer g.mu.Unlock()

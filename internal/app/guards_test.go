@@ -82,7 +82,7 @@ func TestGuardsOutliveAToolList(t *testing.T) {
 	if after.ToolSlots.Acquire(&limit.Place{}) {
 		t.Error("two calls at once, one is allowed")
 	}
-	if after.Room != before.Room || after.Breaker != before.Breaker {
+	if after.Capacity != before.Capacity || after.Breaker != before.Breaker {
 		t.Error("the list made the sidecar forget how the tool does")
 	}
 	place.Leave()
@@ -96,7 +96,7 @@ func TestGuardsOfToolsThatAreGoneAreForgotten(t *testing.T) {
 	for n := range 100 {
 		discover(t, g, tool.Discovered{Name: "append"}, tool.Discovered{Name: fmt.Sprintf("tool_%d", n)})
 	}
-	guards, breakers := len(g.hosts["files"].guards.tools), make(map[string]bool)
+	guards, breakers := len(g.hosts["files"].protection.tools), make(map[string]bool)
 	g.breakers(func(name string, _ breaker.State) { breakers[name] = true })
 	if guards != 2 || !maps.Equal(breakers, map[string]bool{"files": true, "files/append": true, "files/tool_99": true}) {
 		t.Errorf("%d guards and the breakers %v of two tools", guards, breakers)
@@ -108,7 +108,7 @@ func TestGuardsOfToolsThatAreGoneAreForgotten(t *testing.T) {
 func TestRetryBudgetOfABackend(t *testing.T) {
 	for said, want := range map[string]int{"": 30, ", retry_budget: {per_second: 0.5}": 5, ", retry_budget: {share: 0, per_second: 0}": 0} {
 		g := generationOf(t, "backends: {files: {mcp: {command: [server]}"+said+"}}")
-		retries := g.hosts["files"].guards.retries
+		retries := g.hosts["files"].protection.retries
 		got := 0
 		for got <= want && retries.Retry() {
 			got++
@@ -121,7 +121,7 @@ func TestRetryBudgetOfABackend(t *testing.T) {
 
 // Another bound of a tool makes nothing forgotten of how it fails.
 func TestAnotherBoundKeepsTheBreakerOfATool(t *testing.T) {
-	g := generationOf(t, guarded).hosts["files"].guards
+	g := generationOf(t, guarded).hosts["files"].protection
 	narrow := tool.Tool{Name: "append", Policy: tool.Policy{MaxInFlight: 1}}
 	wide := tool.Tool{Name: "append", Policy: tool.Policy{MaxInFlight: 2}}
 	before := g.of(narrow)

@@ -27,9 +27,9 @@ type host struct {
 	built
 	*premises
 
-	name   string
-	config config.Backend
-	guards *guards
+	name       string
+	config     config.Backend
+	protection *protection
 	// secrets takes what must not be shown out of what the backend says and
 	// returns; nil when there is nothing.
 	secrets *redact.Set
@@ -67,8 +67,8 @@ func newHost(name string, cfg *config.Config, around surroundings) (*host, error
 	if before := around.before.host(name); before != nil && before.site.same(at) {
 		h.stayAt(before, of)
 	}
-	if h.guards == nil {
-		h.guards = newGuards(name, declared, around.logger)
+	if h.protection == nil {
+		h.protection = newProtection(name, declared, around.logger)
 	}
 	if h.premises != nil {
 		return h, nil
@@ -94,8 +94,8 @@ func newHost(name string, cfg *config.Config, around surroundings) (*host, error
 // stayAt has the host take over what the generation before has of its backend, which is
 // the same: the connections where they can be shared, and the guards that are the same.
 func (h *host) stayAt(before *host, of kind) {
-	if sameGuards(before.config, h.config) {
-		h.guards = before.guards
+	if sameProtection(before.config, h.config) {
+		h.protection = before.protection
 	}
 	if of.again != nil && before.premises.enter() {
 		h.premises, h.built = before.premises, of.again(before.premises.first)

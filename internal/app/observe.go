@@ -24,7 +24,7 @@ func observeReloads(f *follower, t *telemetry.Telemetry) error {
 		refused, waiting := f.outcome.told()
 		const key = "sidecall.config.state"
 		report(1, key, "in_force")
-		report(int64(len(f.succession.room)), key, "retiring")
+		report(int64(len(f.succession.slots)), key, "retiring")
 		report(number(waiting != ""), key, "waiting")
 		report(number(refused != ""), key, "refused")
 	}

@@ -20,10 +20,10 @@ type premises struct {
 	site site
 	// first is the backend as it was built. Whoever closes it closes it for all.
 	first built
-	// logger takes the words of the backend, which may quote its secrets: veil has
+	// logger takes the words of the backend, which may quote its secrets: live has
 	// those of the generation that is served.
 	logger *slog.Logger
-	veil   *veil
+	live   *liveSecrets
 
 	users atomic.Int32 // generations
 
@@ -48,8 +48,8 @@ type premises struct {
 }
 
 func newPremises(at site, logger *slog.Logger, hidden *redact.Set) *premises {
-	p := &premises{site: at, veil: veiled(hidden), found: make(chan struct{})}
-	p.logger = redacting(logger, p.veil)
+	p := &premises{site: at, live: liveFrom(hidden), found: make(chan struct{})}
+	p.logger = redacting(logger, p.live)
 	p.users.Store(1)
 	return p
 }

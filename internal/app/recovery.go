@@ -96,7 +96,7 @@ func (c *counsel) place(field string) []string {
 
 // advice is what the catalog has of it.
 func (c *counsel) advice(cfg *config.Config) catalog.Advice {
-	return catalog.Advice{Advisor: c.advisor, Strangers: !cfg.Recovery(config.CallRules{}).Off}
+	return catalog.Advice{Advisor: c.advisor, UnknownTools: !cfg.Recovery(config.CallRules{}).Off}
 }
 
 // gone says, in a sentence each, which suggestions name a tool that is not there: they

@@ -13,7 +13,7 @@ import (
 
 // redacting returns a logger for the words of a backend, which may quote what it
 // was entrusted with.
-func redacting(logger *slog.Logger, secrets *veil) *slog.Logger {
+func redacting(logger *slog.Logger, secrets *liveSecrets) *slog.Logger {
 	return slog.New(redactor{logger.Handler(), secrets, math.MinInt})
 }
 
@@ -55,18 +55,18 @@ func (e maskedError) Error() string { return e.words }
 
 func (e maskedError) Unwrap() error { return e.error }
 
-// veil hides the secrets of the present: those that a backend was entrusted with, and
+// liveSecrets hides the secrets of the present: those that a backend was entrusted with, and
 // others, may be replaced while it runs.
-type veil struct{ atomic.Pointer[redact.Set] }
+type liveSecrets struct{ atomic.Pointer[redact.Set] }
 
-func veiled(secrets *redact.Set) *veil {
-	v := new(veil)
+func liveFrom(secrets *redact.Set) *liveSecrets {
+	v := new(liveSecrets)
 	v.Store(secrets)
 	return v
 }
 
 // Replace returns a text without them.
-func (v *veil) Replace(text string) string { return v.Load().Replace(text) }
+func (v *liveSecrets) Replace(text string) string { return v.Load().Replace(text) }
 
 // redactor takes secrets out of what is logged: messages and the values of
 // attributes. It leaves their names alone.

@@ -15,7 +15,7 @@ func TestRedacting(t *testing.T) {
 	const secret = "5ecret-0f3a9c"
 	var log bytes.Buffer
 	plain := slog.New(slog.NewJSONHandler(&log, nil))
-	logger := redacting(plain, veiled(redact.New(secret)))
+	logger := redacting(plain, liveFrom(redact.New(secret)))
 	logger.With("token", secret).WithGroup("g").Error("bad "+secret,
 		"error", errors.New("refused: "+secret), "n", 7,
 		slog.Group("deep", "line", "token="+secret, "list", []string{secret}))
@@ -27,7 +27,7 @@ func TestRedacting(t *testing.T) {
 		t.Errorf("the rest is lost: %s", got)
 	}
 	log.Reset()
-	if redacting(plain, veiled(nil)).Error(secret); !strings.Contains(log.String(), secret) {
+	if redacting(plain, liveFrom(nil)).Error(secret); !strings.Contains(log.String(), secret) {
 		t.Errorf("without secrets there is nothing to take out: %s", log.String())
 	}
 }

@@ -28,7 +28,7 @@ type succession struct {
 	// retiring are generations that others have taken over from, each with a place in
 	// room; life ends their patience with their calls.
 	retiring sync.WaitGroup
-	room     chan struct{}
+	slots    chan struct{}
 	life     context.Context //nolint:containedctx // of what has no caller
 	end      context.CancelFunc
 
@@ -37,7 +37,7 @@ type succession struct {
 }
 
 func newSuccession(p *parts, version string, complete func()) *succession {
-	s := &succession{parts: p, version: version, complete: complete, room: make(chan struct{}, mostRetiring)}
+	s := &succession{parts: p, version: version, complete: complete, slots: make(chan struct{}, mostRetiring)}
 	s.life, s.end = context.WithCancel(context.Background())
 	return s
 }
@@ -92,16 +92,16 @@ func (s *succession) await(ctx context.Context, next *generation, waiting func(w
 			return errOvertaken
 		}
 	}
-	if len(s.room) == mostRetiring {
+	if len(s.slots) == mostRetiring {
 		waiting(fmt.Sprintf("calls still use %d configs before it", mostRetiring))
 	}
 	select {
-	case s.room <- struct{}{}:
+	case s.slots <- struct{}{}:
 	case <-ctx.Done():
 		return errOvertaken
 	}
 	if ctx.Err() != nil {
-		<-s.room
+		<-s.slots
 		return errOvertaken
 	}
 	return nil
@@ -117,7 +117,7 @@ func (s *succession) giveUp(next *generation) error {
 // retire ends a generation when its calls have ended, and gives its room back.
 func (s *succession) retire(before *generation) {
 	s.retiring.Go(func() {
-		defer func() { <-s.room }()
+		defer func() { <-s.slots }()
 		s.note(before.retire(s.life))
 		// As after a start: what compiling the one and keeping the other took is not
 		// needed again soon.
@@ -151,7 +151,7 @@ func (s *succession) told(next, before *generation) {
 		}
 	}
 	s.parts.telemetry.Logger.Info("config taken over", "tools", len(next.tools.Snapshot().Names()),
-		"backends", len(next.hosts), "backends_kept", kept, "configs_in_use", len(s.room)+1)
+		"backends", len(next.hosts), "backends_kept", kept, "configs_in_use", len(s.slots)+1)
 }
 
 // inForce is the generation that calls get; others may still be held by some.

@@ -216,7 +216,7 @@ func TestACallEndsAsItBegan(t *testing.T) {
 			c.take(edit(t, twoTools, change...))
 			duplicate := make(chan *sidecallv1.ExecuteToolResponse, 1)
 			go func() { duplicate <- c.call("1", "held") }()
-			if len(c.succession.room) != 1 {
+			if len(c.succession.slots) != 1 {
 				t.Error("the generation before is gone, and a call has it")
 			}
 			close(c.held)
@@ -522,8 +522,8 @@ func TestConfigsThatCallsHoldAreBounded(t *testing.T) {
 		}
 	}
 	c.succession.retiring.Wait()
-	if n := c.parts.generation.Load().hosts["web"].users.Load(); n != 1 || len(c.succession.room) != 0 {
-		t.Errorf("%d generations have the backend, %d are retiring", n, len(c.succession.room))
+	if n := c.parts.generation.Load().hosts["web"].users.Load(); n != 1 || len(c.succession.slots) != 0 {
+		t.Errorf("%d generations have the backend, %d are retiring", n, len(c.succession.slots))
 	}
 }
 

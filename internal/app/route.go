@@ -9,11 +9,11 @@ import (
 // arguments and reads its replies is compiled into it afterwards. target is the
 // backend's own name for the tool.
 func newRoute(h *host, t tool.Tool, target string) *catalog.Route {
-	own := h.guards.of(t)
+	own := h.protection.of(t)
 	return &catalog.Route{
 		Tool: t, Backend: h.Backend, Target: target, Secrets: h.secrets,
 		Heartbeat: h.config.Discovers(),
-		Rate:      h.guards.rate, Retries: h.guards.retries, Slots: h.guards.slots, Connection: h.guards.connection,
-		Breaker: own.breaker, Room: own.room, ToolSlots: own.slots,
+		Rate:      h.protection.rate, Retries: h.protection.retries, Slots: h.protection.slots, Connection: h.protection.connection,
+		Breaker: own.breaker, Capacity: own.capacity, ToolSlots: own.slots,
 	}
 }

@@ -58,12 +58,12 @@ func (d *discovery) examiner(h *host) worker.Examiner {
 // nothing. One that cannot be used, or whose name is taken, is an error.
 func (d *discovery) examine(h *host, found []tool.Discovered) (admitted []worker.Admitted, err error) {
 	defer func() {
-		if p := recover(); p != nil { // in what compiles the schemas of strangers
+		if p := recover(); p != nil { // in what compiles schemas that others wrote
 			admitted, err = nil, fmt.Errorf("the tools make the sidecar fail: panic: %v", p)
 		}
 	}()
 	quiet := slog.New(slog.DiscardHandler)
-	trial := &host{built: h.built, premises: newPremises(site{}, quiet, nil), name: h.name, config: h.config, secrets: h.secrets, mask: h.mask, guards: newGuards(h.name, h.config, quiet)}
+	trial := &host{built: h.built, premises: newPremises(site{}, quiet, nil), name: h.name, config: h.config, secrets: h.secrets, mask: h.mask, protection: newProtection(h.name, h.config, quiet)}
 	patterns, cleaner := &allowance{maxBackendPatterns}, definition.Cleaner{}
 	if h.secrets != nil {
 		cleaner.Secrets = h.secrets

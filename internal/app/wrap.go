@@ -57,7 +57,7 @@ var ErrNoProgram = errors.New("the server cannot be run")
 // Serve stands in until the client has gone, or ctx ends, which are no errors.
 func (w Wrapper) Serve(ctx context.Context, options Options) error {
 	hidden := secretsOf(entrustedMCP(w.Config.Backends[WrappedBackend])).set()
-	log := redacting(masking(slog.New(options.Log), w.Config, w.Config.Mask), veiled(hidden))
+	log := redacting(masking(slog.New(options.Log), w.Config, w.Config.Mask), liveFrom(hidden))
 	open, err := w.server(log, hidden)
 	if err != nil {
 		return err

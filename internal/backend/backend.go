@@ -89,7 +89,7 @@ type Invocation struct {
 	// reply then says so and is not a failure.
 	MaxBytes int64
 	// Room there is for the reply below MaxBytes: see Fits. nil is without a bound.
-	Room Room
+	Memory Memory
 	// MaxChars is how many characters of a result the model will get.
 	MaxChars int
 	// Round is what a client of MCP says beside its arguments; nil of any other.
@@ -140,7 +140,7 @@ type Relay interface {
 
 	// Forward makes one request that has no effect, by its method and parameters in MCP, and
 	// returns the result as it came. An error that is the server's own is a *Refusal.
-	Forward(ctx context.Context, method string, params json.RawMessage, room Room) (result json.RawMessage, err error)
+	Forward(ctx context.Context, method string, params json.RawMessage, memory Memory) (result json.RawMessage, err error)
 
 	// Subscribe has its server tell of a resource, among what is for everybody, until end is called.
 	Subscribe(ctx context.Context, uri string) (end func(context.Context) error, err error)

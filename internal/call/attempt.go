@@ -22,21 +22,21 @@ import (
 
 var errAttemptLimit = errors.New("the timeout of the attempt has passed")
 
-// errand is what every attempt of a call is told: what to ask of whom.
-type errand struct {
+// runner makes the attempts of a call: it knows what to ask of whom.
+type runner struct {
 	route *catalog.Route
 	trace *telemetry.Call
 	// room hears how long an attempt took.
-	room       limit.Pass
+	pass       limit.Pass
 	invocation backend.Invocation
 	// caller ends when the caller is to be answered; nil when it waits for as long
 	// as an attempt takes.
 	caller context.Context //nolint:containedctx // an attempt has another one
 }
 
-// newErrand returns an errand at a tool for a call with a key.
-func newErrand(route *catalog.Route, key tool.CallID, args map[string]any, canonical []byte, maxBytes int64) errand {
-	return errand{route: route, invocation: backend.Invocation{
+// newRunner returns what calls a tool for a call with a key.
+func newRunner(route *catalog.Route, key tool.CallID, args map[string]any, canonical []byte, maxBytes int64) runner {
+	return runner{route: route, invocation: backend.Invocation{
 		CallID: key, Tool: route.Tool.Name, Target: route.Target, Declaration: route.Declaration,
 		Args: canonical, Parsed: args,
 		IdempotencyKey: idempotencyKey(key), Effect: route.Tool.Effect,
@@ -49,7 +49,7 @@ func newErrand(route *catalog.Route, key tool.CallID, args map[string]any, canon
 // breaker allow it, does the rate limit. What they refuse has not been sent and
 // says nothing about the backend. Whether the claim is held the backend asks
 // again, right before the first byte leaves; here it saves the way to there.
-func (r *errand) attempt(ctx context.Context, n int) (made attempt) {
+func (r *runner) attempt(ctx context.Context, n int) (made attempt) {
 	if withheld := r.invocation.Withheld(); withheld != nil {
 		return notSent(r.withheld(*withheld))
 	}
@@ -100,7 +100,7 @@ func (r *errand) attempt(ctx context.Context, n int) (made attempt) {
 
 // entrusted is the context of an attempt as its backend gets it: the baggage of the caller,
 // which may tell of users and tenants, is for tools that are trusted.
-func (r *errand) entrusted(ctx context.Context) context.Context {
+func (r *runner) entrusted(ctx context.Context) context.Context {
 	if r.route.Tool.Policy.Untrusted && baggage.FromContext(ctx).Len() > 0 {
 		return baggage.ContextWithoutBaggage(ctx)
 	}
@@ -115,7 +115,7 @@ func notSent(failure tool.Failure) (a attempt) {
 }
 
 // withheld is why an attempt was not sent, where it is not the claim that was lost.
-func (r *errand) withheld(failure tool.Failure) tool.Failure {
+func (r *runner) withheld(failure tool.Failure) tool.Failure {
 	if why := r.route.Withdrawal.Why(); why != "" {
 		return tool.Failure{
 			Code: tool.CodePermissionDenied, ErrorType: "pinned", CallerFault: true,
@@ -127,7 +127,7 @@ func (r *errand) withheld(failure tool.Failure) tool.Failure {
 
 // bounded bounds one attempt. progress is what the backend tells of its signs of
 // life; nil when it has none to tell.
-func (r *errand) bounded(ctx context.Context) (_ context.Context, progress func(backend.Sign), cancel func()) {
+func (r *runner) bounded(ctx context.Context) (_ context.Context, progress func(backend.Sign), cancel func()) {
 	timeout := r.route.Tool.Policy.AttemptTimeout
 	if !r.route.Heartbeat {
 		ctx, cancel := context.WithTimeoutCause(ctx, timeout, errAttemptLimit)
@@ -145,7 +145,7 @@ func (r *errand) bounded(ctx context.Context) (_ context.Context, progress func(
 
 // invoke calls the backend. A panic of a backend is a failure of which nothing
 // is known, not the end of the call.
-func (r *errand) invoke(ctx context.Context, in backend.Invocation) (reply tool.Reply, failure *tool.Failure, stack string) {
+func (r *runner) invoke(ctx context.Context, in backend.Invocation) (reply tool.Reply, failure *tool.Failure, stack string) {
 	defer func() {
 		if p := recover(); p != nil {
 			reply, stack = tool.Reply{}, string(debug.Stack())
@@ -162,7 +162,7 @@ func (r *errand) invoke(ctx context.Context, in backend.Invocation) (reply tool.
 // hearing is what the tool's room hears of an attempt, once: that it was answered, or
 // that it came late for its caller or for itself, whichever was first.
 type hearing struct {
-	room  limit.Pass
+	pass  limit.Pass
 	began time.Time
 	once  sync.Once
 	// crowded: it came late among others that were answered. Then there is too much
@@ -173,8 +173,8 @@ type hearing struct {
 
 // hearing begins with the attempt. Of a backend that answers nobody the end would tell
 // long after the callers have left, so that the room hears of those.
-func (r *errand) hearing() *hearing {
-	h := &hearing{room: r.room, began: time.Now(), stop: func() bool { return true }}
+func (r *runner) hearing() *hearing {
+	h := &hearing{pass: r.pass, began: time.Now(), stop: func() bool { return true }}
 	if r.caller != nil {
 		h.stop = context.AfterFunc(r.caller, func() {
 			if errors.Is(r.caller.Err(), context.DeadlineExceeded) {
@@ -186,10 +186,10 @@ func (r *errand) hearing() *hearing {
 }
 
 func (h *hearing) answered() {
-	h.once.Do(func() { h.room.Answered(time.Since(h.began)) })
+	h.once.Do(func() { h.pass.Answered(time.Since(h.began)) })
 }
 
 func (h *hearing) late() (crowded bool) {
-	h.once.Do(func() { h.crowded = h.room.Late(time.Since(h.began)) })
+	h.once.Do(func() { h.crowded = h.pass.Late(time.Since(h.began)) })
 	return h.crowded
 }

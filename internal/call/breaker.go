@@ -63,7 +63,7 @@ func cutShort(call context.Context) bool {
 type gates struct{ tool, connection func(breaker.Outcome) }
 
 // passBreakers asks both breakers, or says which of them refuses.
-func (r *errand) passBreakers() (g gates, refused *tool.Failure) {
+func (r *runner) passBreakers() (g gates, refused *tool.Failure) {
 	var err error
 	if g.tool, err = r.route.Breaker.Allow(); err != nil {
 		return g, r.circuitOpen(err, r.route.Tool.Name)
@@ -80,7 +80,7 @@ func (g gates) tell(v verdict) {
 	g.connection(v.connection)
 }
 
-func (r *errand) circuitOpen(err error, what string) *tool.Failure {
+func (r *runner) circuitOpen(err error, what string) *tool.Failure {
 	failure := &tool.Failure{
 		Code: tool.CodeCircuitOpen, ErrorType: "circuit_open", Err: err,
 		Constraint: what + " has been failing, so nothing is sent to it for a while",

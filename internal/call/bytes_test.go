@@ -18,9 +18,9 @@ func TestACallForWhichThereIsNoMemoryIsNotSent(t *testing.T) {
 	grown, let := make(chan bool, 10), make(chan struct{})
 	b := &calltest.Backend{Do: func(_ context.Context, in backend.Invocation) (tool.Reply, *tool.Failure) {
 		if in.Tool == "reads" {
-			grown <- backend.Fits(in.Room, 0, 300)
-			grown <- backend.Fits(in.Room, 0, backend.Uncounted+250)
-			grown <- backend.Fits(in.Room, backend.Uncounted+250, backend.Uncounted+400)
+			grown <- backend.Fits(in.Memory, 0, 300)
+			grown <- backend.Fits(in.Memory, 0, backend.Uncounted+250)
+			grown <- backend.Fits(in.Memory, backend.Uncounted+250, backend.Uncounted+400)
 			<-let
 		}
 		return tool.Reply{Text: []byte("ok")}, nil
@@ -96,7 +96,7 @@ func TestARefusedCallGivesBackItsOwnShare(t *testing.T) {
 func TestEachAttemptHoldsItsOwnReply(t *testing.T) {
 	b := &calltest.Backend{}
 	b.Do = func(_ context.Context, in backend.Invocation) (tool.Reply, *tool.Failure) {
-		if !backend.Fits(in.Room, 0, backend.Uncounted+200) {
+		if !backend.Fits(in.Memory, 0, backend.Uncounted+200) {
 			t.Errorf("attempt %d has no room", in.Attempt)
 		}
 		if in.Attempt < 3 {

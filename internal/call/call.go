@@ -94,7 +94,7 @@ func newCall(snapshot *catalog.Snapshot, req Request) *call {
 	var found bool
 	if c.of.Profile, found = snapshot.Profiles.Find(req.Profile, req.Offered...); !found {
 		// It is refused whatever it is, and a loop of such calls would have no end.
-		c.of.Stranger = true
+		c.of.UnknownProfile = true
 		c.of.Profile, _ = snapshot.Profiles.Find("", req.Offered...)
 	}
 	if req.Message != "" && c.of.Profile.Guard != nil {
@@ -105,7 +105,7 @@ func newCall(snapshot *catalog.Snapshot, req Request) *call {
 
 // observes reports that the call is only looked at.
 func (c *call) observes() bool {
-	return c.of.Profile.Observe != nil && !c.of.Stranger && !c.ValidateOnly
+	return c.of.Profile.Observe != nil && !c.of.UnknownProfile && !c.ValidateOnly
 }
 
 // spokenOf is the call with its tool, or where that is gone with one of its name and an effect, to be

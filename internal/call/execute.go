@@ -92,7 +92,7 @@ func (e *Executor) check(ctx context.Context, c *call) (checked, refusal) {
 		return checked{}, always(refused)
 	}
 	if !e.seat(r) { // joins the line of its duplicates, and sits down if it leads
-		return checked{}, r.noRoom
+		return checked{}, r.atCapacity
 	}
 	refs, refused := e.dereference(ctx, r)
 	if refused != nil {
@@ -117,7 +117,7 @@ func (e *Executor) resolve(ctx context.Context, c *call) (resolved, *answer) {
 	if !c.ValidateOnly {
 		e.hold(c)
 	}
-	if c.of.Stranger {
+	if c.of.UnknownProfile {
 		return r, c.result().Refused(explain.UnknownProfile(c.Profile, c.snapshot.Profiles.Names(c.Offered...)), 0)
 	}
 	profile := &c.of.Profile

@@ -78,11 +78,11 @@ func (o observation) straight(ctx context.Context) ending {
 	defer cancel()
 	atWork, rest := o.atWork(ctx, c)
 	defer rest()
-	r := newErrand(c.route, c.Key, c.values, c.canonical, c.snapshot.Limits.KeepOutputBytes)
+	r := newRunner(c.route, c.Key, c.values, c.canonical, c.snapshot.Limits.KeepOutputBytes)
 	r.trace = &c.log.trace
 	r.invocation.MaxChars, r.invocation.Client = math.MaxInt32, c.Client
 	r.invocation.Round, r.invocation.Caller = c.Round, heard(c.Request.Caller, c.route.Secrets)
-	r.invocation.Room = (*replyRoom)(&c.stay.load)
+	r.invocation.Memory = (*replyMemory)(&c.stay.load)
 	r.invocation.Right = rightFor(ctx, nil, c.route.Withdrawal)
 	// Sent again it is another call: a key of its own keeps the upstream from telling.
 	r.invocation.IdempotencyKey = rand.Text() + rand.Text()
@@ -99,7 +99,7 @@ func (o observation) straight(ctx context.Context) ending {
 }
 
 // straight makes an attempt that no guard looks at, in the time that it may take.
-func (r *errand) straight(ctx context.Context) attempt {
+func (r *runner) straight(ctx context.Context) attempt {
 	ctx, progress, cancel := r.bounded(r.entrusted(ctx))
 	defer cancel()
 	ctx, end := r.trace.StartAttempt(ctx, r.route.Tool.Backend, 1)

@@ -97,11 +97,11 @@ func RoundOf(m *sidecallv1.McpRound) *backend.Round {
 // identity of the call, so that every attempt, in whatever process and after
 // whatever crash, carries the same one.
 func idempotencyKey(key tool.CallID) string {
-	var room [256]byte
-	b := room[:0]
+	var buffer [256]byte
+	b := buffer[:0]
 	for _, part := range [...]string{key.Tenant, key.Conversation, key.Turn, key.ID} {
 		b = append(binary.BigEndian.AppendUint64(b, uint64(len(part))), part...)
 	}
 	sum := sha256.Sum256(b)
-	return string(base64.RawURLEncoding.AppendEncode(room[:0], sum[:]))
+	return string(base64.RawURLEncoding.AppendEncode(buffer[:0], sum[:]))
 }

@@ -46,7 +46,7 @@ func TestABackendWithAQueueIsNotDrowned(t *testing.T) {
 		const capacity, seconds = 80, 10
 		tripped := 0
 		s := calltest.New(t, calltest.NewRoute(t, "act", tool.Idempotent, lined(4, 50*time.Millisecond), func(r *catalog.Route) {
-			r.Room = limit.NewAdaptive()
+			r.Capacity = limit.NewAdaptive()
 			r.Breaker = breaker.New(breaker.Settings{Failures: 5, OnChange: func(string, breaker.State, breaker.State) { tripped++ }})
 			r.Tool.Policy.Retry.MaxAttempts = 1
 		}))
@@ -87,7 +87,7 @@ func TestADeadBackendIsNotTakenForABusyOne(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b, _ := slowBackend() // never told to answer
 		s := calltest.New(t, calltest.NewRoute(t, "slow", tool.Idempotent, b, calltest.WithBreaker(5), func(r *catalog.Route) {
-			r.Room = limit.NewAdaptive()
+			r.Capacity = limit.NewAdaptive()
 			r.Tool.Policy.Retry.MaxAttempts = 1
 		}))
 		var calls sync.WaitGroup

@@ -21,9 +21,9 @@ func makers(memory *taint.Memory) []rules.Maker {
 
 // held are the rules that one call is held to.
 type held struct {
-	call  *call
-	rules []rules.Rule
-	room  [5]rules.Rule // of rules
+	call    *call
+	rules   []rules.Rule
+	backing [5]rules.Rule // of rules
 	// until is when a hold would be over that a rule asks for now, as far as the store's clock was
 	// told with the claim; zero before that.
 	until time.Time
@@ -34,7 +34,7 @@ type held struct {
 // hold holds a call to the rules.
 func (e *Executor) hold(c *call) {
 	c.of.Start = c.start
-	c.held.call, c.held.rules = c, c.held.room[:0]
+	c.held.call, c.held.rules = c, c.held.backing[:0]
 	makers := e.makers
 	if c.HoldOnly { // what else refuses the call does so when it is made
 		makers = []rules.Maker{approval.New}
@@ -49,7 +49,7 @@ func (e *Executor) hold(c *call) {
 // now is how far the call has come, to an answer perhaps.
 func (h *held) now(a *answer) *rules.Now {
 	now := &h.call.now
-	now.Answer, now.At, now.Room, now.Done, now.Released = a, time.Now(), 0, false, false
+	now.Answer, now.At, now.CharsLeft, now.Done, now.Released = a, time.Now(), 0, false, false
 	return now
 }
 

@@ -20,29 +20,29 @@ import (
 // more is begun; what is under way ends with atWork.
 func (e *Executor) run(ctx, atWork context.Context, c *admitted) ending {
 	if !c.stay.seats.complete(e.Slots, c.route) {
-		return c.notRun(c.subject().NoRoom(c.stay.seats.full, dedupe.NotRun), &tool.Failure{RetryAfter: explain.WhenOverloaded})
+		return c.notRun(c.subject().AtCapacity(c.stay.seats.full, dedupe.NotRun), &tool.Failure{RetryAfter: explain.WhenOverloaded})
 	}
 	defer c.stay.seats.leaveTarget()
 
 	limits := &c.snapshot.Limits
-	errand := newErrand(c.route, c.Key, c.values, c.canonical, limits.KeepOutputBytes)
-	errand.trace, errand.room = &c.log.trace, c.stay.seats.room
-	errand.invocation.MaxChars, errand.invocation.Client = c.outputLimit(), c.Client
-	errand.invocation.Round, errand.invocation.Caller = c.Round, heard(c.Request.Caller, c.route.Secrets)
+	runner := newRunner(c.route, c.Key, c.values, c.canonical, limits.KeepOutputBytes)
+	runner.trace, runner.pass = &c.log.trace, c.stay.seats.pass
+	runner.invocation.MaxChars, runner.invocation.Client = c.outputLimit(), c.Client
+	runner.invocation.Round, runner.invocation.Caller = c.Round, heard(c.Request.Caller, c.route.Secrets)
 	if c.caller != nil {
-		errand.caller = ctx
+		runner.caller = ctx
 	}
 	right := rightFor(ctx, c.claim, c.route.Withdrawal)
-	errand.invocation.Right = right
-	errand.invocation.Room = (*replyRoom)(&c.stay.load)
+	runner.invocation.Right = right
+	runner.invocation.Memory = (*replyMemory)(&c.stay.load)
 	reopened := c.before > 0
 	report := retry.Do(ctx, retry.Policy(c.route.Tool.Policy.Retry), c.route.Retries, func(_ context.Context, n int) retry.Verdict {
 		c.begin()
 		c.stay.load.Empty() // of the attempt before
 		if c.tried.ambiguous {
-			errand.invocation.Right = repeatable{right, c.route, e.Catalog}
+			runner.invocation.Right = repeatable{right, c.route, e.Catalog}
 		}
-		failure := c.tried.add(errand.attempt(atWork, n), c.effect(), reopened)
+		failure := c.tried.add(runner.attempt(atWork, n), c.effect(), reopened)
 		c.update()
 		if failure == nil {
 			return retry.Verdict{}
@@ -65,10 +65,10 @@ func (e *Executor) run(ctx, atWork context.Context, c *admitted) ending {
 const replyWeight = 3
 
 // replyRoom is the room that the replies of a call take.
-type replyRoom limit.Load
+type replyMemory limit.Load
 
 // Take implements backend.Room.
-func (r *replyRoom) Take(n int64) bool { return (*limit.Load)(r).Take(n * replyWeight) }
+func (r *replyMemory) Take(n int64) bool { return (*limit.Load)(r).Take(n * replyWeight) }
 
 // succeed tells the reply of a call that worked.
 func (c *admitted) succeed() ending {

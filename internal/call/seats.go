@@ -56,7 +56,7 @@ type seats struct {
 	// full says which limit keeps it out; set when refused.
 	full string
 	// room hears how long the attempts of the call take; entered says that it is held.
-	room    limit.Pass
+	pass    limit.Pass
 	entered bool
 
 	sidecar, tool, backend, waiting limit.Place
@@ -74,17 +74,17 @@ const (
 // call in flight here needs none.
 func (e *Executor) seat(c resolved) bool {
 	if c.ValidateOnly {
-		return c.hasRoom() && c.stay.seats.takeSidecar(e.Slots)
+		return c.hasMemory() && c.stay.seats.takeSidecar(e.Slots)
 	}
 	c.stay.ticket = e.Dedupe.Join(c.Key)
 	if c.HoldOnly {
-		return !c.stay.ticket.Leads() || c.hasRoom() && c.stay.seats.takeSidecar(e.Slots)
+		return !c.stay.ticket.Leads() || c.hasMemory() && c.stay.seats.takeSidecar(e.Slots)
 	}
-	return !c.stay.ticket.Leads() || c.hasRoom() && c.stay.seats.take(e.Slots, c.route)
+	return !c.stay.ticket.Leads() || c.hasMemory() && c.stay.seats.take(e.Slots, c.route)
 }
 
 // hasRoom reports that there is memory for a call, beside what it holds already.
-func (c *call) hasRoom() bool {
+func (c *call) hasMemory() bool {
 	if !c.Bytes.Full(c.Load.Held()) {
 		return true
 	}
@@ -94,11 +94,11 @@ func (c *call) hasRoom() bool {
 
 // noRoom refuses a call that has found no room. Of a call that only asks whether
 // its arguments are right nothing is recorded.
-func (c resolved) noRoom(recorded dedupe.State) *answer {
+func (c resolved) atCapacity(recorded dedupe.State) *answer {
 	if c.ValidateOnly {
 		return c.overloaded()
 	}
-	return c.result().Refused(c.subject().NoRoom(c.stay.seats.full, recorded), explain.WhenOverloaded)
+	return c.result().Refused(c.subject().AtCapacity(c.stay.seats.full, recorded), explain.WhenOverloaded)
 }
 
 // overloaded refuses a call of whose record nothing is known.
@@ -135,7 +135,7 @@ func (s *seats) takeTarget(route *catalog.Route) bool {
 		s.full = "the backend " + route.Tool.Backend + noMore
 		return false
 	}
-	if s.room, s.entered = route.Room.Enter(); !s.entered {
+	if s.pass, s.entered = route.Capacity.Enter(); !s.entered {
 		s.full = fmt.Sprintf("the backend %s does not answer more calls of %s at the same time in time", route.Tool.Backend, route.Tool.Name)
 		return false
 	}
@@ -185,7 +185,7 @@ func (s *seats) give() {
 func (s *seats) giveTarget() {
 	if s.entered {
 		s.entered = false
-		s.room.Leave()
+		s.pass.Leave()
 	}
 	s.backend.Leave()
 	s.tool.Leave()

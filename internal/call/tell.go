@@ -70,7 +70,7 @@ func endOf(c *call, res *response, callerLeft bool) telemetry.CallEnd {
 
 // profileOf is the name of the profile that the call was held to; empty when it was none.
 func profileOf(c *call) string {
-	if c.Nameless != nil || c.Impossible != nil || c.of.Stranger {
+	if c.Nameless != nil || c.Impossible != nil || c.of.UnknownProfile {
 		return ""
 	}
 	return c.of.Profile.Name

@@ -36,19 +36,19 @@ func (e Settlements) look(ctx context.Context, c resolved, epoch int64, notBefor
 
 // ask makes one attempt at a read-only tool, for a look.
 func (e *Executor) ask(ctx context.Context, q verify.Question) (answer interpret.Reading, why, err error) {
-	var room seats
-	if !room.takeTarget(q.Route) {
-		room.leave()
-		return answer, nil, errors.New(room.full)
+	var taken seats
+	if !taken.takeTarget(q.Route) {
+		taken.leave()
+		return answer, nil, errors.New(taken.full)
 	}
-	defer room.leave()
-	errand := newErrand(q.Route, q.Key, q.Args, q.Canonical, q.MaxBytes)
-	errand.trace, errand.room, errand.invocation.Client = q.Trace, room.room, q.Client
+	defer taken.leave()
+	runner := newRunner(q.Route, q.Key, q.Args, q.Canonical, q.MaxBytes)
+	runner.trace, runner.pass, runner.invocation.Client = q.Trace, taken.pass, q.Client
 	var load limit.Load
 	load.Of(e.Bytes)
 	defer load.Release()
-	errand.invocation.Room = (*replyRoom)(&load)
-	made := errand.attempt(ctx, 1)
+	runner.invocation.Memory = (*replyMemory)(&load)
+	made := runner.attempt(ctx, 1)
 	if failure := made.reading.Failure; failure != nil {
 		why = failure.Err
 	}

@@ -13,6 +13,6 @@ type Recovery struct {
 // Advice is by what failed calls are told. The zero value tells nothing.
 type Advice struct {
 	Advisor *failures.Advisor
-	// Strangers: calls of tools that there are not are told too.
-	Strangers bool
+	// UnknownTools: calls of tools that there are not are told too.
+	UnknownTools bool
 }

@@ -45,7 +45,7 @@ type Route struct {
 	// too late.
 	Breaker   *breaker.Breaker
 	ToolSlots *limit.Bulkhead
-	Room      *limit.Adaptive
+	Capacity  *limit.Adaptive
 
 	// Refused says why the tool is known and must not be called; empty for one that
 	// may be. Withdrawal says the same of one that was not when the route was made.

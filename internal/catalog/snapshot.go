@@ -179,7 +179,7 @@ func (a *Advice) Of(route *Route) *Recovery {
 		return nil
 	case route != nil:
 		return route.Recovery
-	case a.Strangers:
+	case a.UnknownTools:
 		return &Recovery{}
 	}
 	return nil

@@ -154,14 +154,14 @@ func (b *Book) follow(before Head, a *Append, now time.Time) (w Write, answers [
 	if older := len(after.Open) > 0 && after.Open[0].At < before.Version; follows.called && !older {
 		after.CalledAt = now // of the oldest that is open: a later one makes it no younger
 	}
-	if err := b.room(&after); err != nil {
+	if err := b.fits(&after); err != nil {
 		return w, nil, err
 	}
 	w.Head, err = after.encode()
 	return w, answers, err
 }
 
-func (b *Book) room(after *Head) error {
+func (b *Book) fits(after *Head) error {
 	switch {
 	case after.Version > b.Limits.Messages:
 		return &Full{Setting: "conversations.max_messages", Why: fmt.Sprintf("the conversation would have %d messages, and at most %d are kept", after.Version, b.Limits.Messages)}

@@ -119,19 +119,19 @@ var lists = map[string]struct{ key, name string }{
 }
 
 // Request makes a request. An error that is for the client is a *backend.Refusal.
-func (s Servers) Request(ctx context.Context, method string, params json.RawMessage, room backend.Room) (json.RawMessage, error) {
+func (s Servers) Request(ctx context.Context, method string, params json.RawMessage, memory backend.Memory) (json.RawMessage, error) {
 	if list, ok := lists[method]; ok {
-		return s.list(ctx, method, list.key, list.name, room)
+		return s.list(ctx, method, list.key, list.name, memory)
 	}
-	return s.first(ctx, method, params, room)
+	return s.first(ctx, method, params, memory)
 }
 
 // list makes one list, without pages. A server that does not answer, or has nothing of the kind,
 // adds nothing to it.
-func (s Servers) list(ctx context.Context, method, key, name string, room backend.Room) (json.RawMessage, error) {
+func (s Servers) list(ctx context.Context, method, key, name string, memory backend.Memory) (json.RawMessage, error) {
 	found := make([][]map[string]json.RawMessage, len(s))
 	errs := s.each(ctx, func(ctx context.Context, i int) error {
-		return s[i].pages(ctx, method, key, room, func(item map[string]json.RawMessage) bool {
+		return s[i].pages(ctx, method, key, memory, func(item map[string]json.RawMessage) bool {
 			found[i] = append(found[i], item)
 			return len(found[i]) < maxItems
 		})
@@ -162,10 +162,10 @@ func (s Servers) list(ctx context.Context, method, key, name string, room backen
 }
 
 // pages yields the items of a list of a server, until it is told to stop.
-func (s server) pages(ctx context.Context, method, key string, room backend.Room, yield func(map[string]json.RawMessage) bool) error {
+func (s server) pages(ctx context.Context, method, key string, memory backend.Memory, yield func(map[string]json.RawMessage) bool) error {
 	params := json.RawMessage(`{}`)
 	for range maxPages {
-		raw, err := s.ask(ctx, method, params, room)
+		raw, err := s.ask(ctx, method, params, memory)
 		if err != nil {
 			return err
 		}
@@ -199,7 +199,7 @@ func text(value json.RawMessage) (t string) {
 }
 
 // first is the answer of the first server that has one. Each has its share of the time that is left.
-func (s Servers) first(ctx context.Context, method string, params json.RawMessage, room backend.Room) (json.RawMessage, error) {
+func (s Servers) first(ctx context.Context, method string, params json.RawMessage, memory backend.Memory) (json.RawMessage, error) {
 	var refused []error
 	for i, server := range s {
 		own, theirs := server.addressed(method, params)
@@ -210,7 +210,7 @@ func (s Servers) first(ctx context.Context, method string, params json.RawMessag
 		if end, ok := ctx.Deadline(); ok {
 			share, cancel = context.WithTimeout(ctx, time.Until(end)/time.Duration(len(s)-i))
 		}
-		result, err := server.ask(share, method, own, room)
+		result, err := server.ask(share, method, own, memory)
 		cancel()
 		if err == nil {
 			return result, nil
@@ -248,8 +248,8 @@ func tells(err error) int {
 }
 
 // ask makes a request of one server. Its secrets are not in the answer.
-func (s server) ask(ctx context.Context, method string, params json.RawMessage, room backend.Room) (json.RawMessage, error) {
-	result, err := s.Forward(ctx, method, params, room)
+func (s server) ask(ctx context.Context, method string, params json.RawMessage, memory backend.Memory) (json.RawMessage, error) {
+	result, err := s.Forward(ctx, method, params, memory)
 	if err != nil {
 		return nil, s.masked(err)
 	}

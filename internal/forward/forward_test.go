@@ -28,7 +28,7 @@ func (r relay) Subscribe(ctx context.Context, _ string) (end func(context.Contex
 	return func(context.Context) error { r.taken.Add(-1); return nil }, nil
 }
 
-func (r relay) Forward(ctx context.Context, method string, _ json.RawMessage, _ backend.Room) (json.RawMessage, error) {
+func (r relay) Forward(ctx context.Context, method string, _ json.RawMessage, _ backend.Memory) (json.RawMessage, error) {
 	if r.hangs {
 		<-ctx.Done()
 	}

@@ -108,7 +108,7 @@ func (c *compiler) compile(place, text string, in scope, want *cel.Type) *expres
 		c.fail(place, fmt.Sprintf("want %s, but %s is %s", typeWords[want.Kind()], quoted(text), typeName(got)))
 		return nil
 	}
-	program, err := env.Program(ast, cel.CostLimit(costLimit), cel.CostTracking(counted{}), cel.EvalOptions(cel.OptOptimize), guardCalls(env))
+	program, err := env.Program(ast, cel.CostLimit(costLimit), cel.CostTracking(counted{}), cel.EvalOptions(cel.OptOptimize), boundCalls(env))
 	if err != nil {
 		c.fail(place, fmt.Sprintf("%s: %v", quoted(text), err))
 		return nil

@@ -39,24 +39,24 @@ const (
 var errTooCostly = errors.New("it costs more than an expression may")
 
 // guard says why a call with these arguments must not be made; nil when it may.
-type guard func(args []ref.Val) error
+type bound func(args []ref.Val) error
 
 // guards are by the name of the function.
-var guards = map[string]guard{
-	"indexOf":     searchGuard,
-	"lastIndexOf": searchGuard,
-	"replace":     replaceGuard,
-	"split":       splitGuard,
-	"join":        joinGuard,
-	"format":      formatGuard,
+var bounds = map[string]bound{
+	"indexOf":     boundSearch,
+	"lastIndexOf": boundSearch,
+	"replace":     boundReplace,
+	"split":       boundSplit,
+	"join":        boundJoin,
+	"format":      boundFormat,
 }
 
 // searchGuard: a search looks at every place for the whole of what it looks for.
-func searchGuard(args []ref.Val) error {
+func boundSearch(args []ref.Val) error {
 	return within(length(args, 0)*length(args, 1), 10*costLimit)
 }
 
-func replaceGuard(args []ref.Val) error {
+func boundReplace(args []ref.Val) error {
 	if len(args) < 3 {
 		return nil
 	}
@@ -64,14 +64,14 @@ func replaceGuard(args []ref.Val) error {
 	return within(length(args, 0)+found*length(args, 2), maxMade)
 }
 
-func splitGuard(args []ref.Val) error {
+func boundSplit(args []ref.Val) error {
 	if length(args, 1) == 0 {
 		return within(length(args, 0), costLimit/2)
 	}
 	return within(int64(strings.Count(text(args, 0), text(args, 1))), costLimit/2)
 }
 
-func joinGuard(args []ref.Val) error {
+func boundJoin(args []ref.Val) error {
 	list, ok := args[0].(traits.Lister)
 	if !ok {
 		return nil
@@ -90,7 +90,7 @@ func joinGuard(args []ref.Val) error {
 // longPrecision is a number of digits that nobody wants to read.
 var longPrecision = regexp.MustCompile(`\.[0-9]{4}`)
 
-func formatGuard(args []ref.Val) error {
+func boundFormat(args []ref.Val) error {
 	if longPrecision.MatchString(text(args, 0)) {
 		return errTooCostly
 	}
@@ -124,7 +124,7 @@ func text(args []ref.Val, i int) string {
 func length(args []ref.Val, i int) int64 { return int64(len(text(args, i))) }
 
 // guarded is a call that is looked at before it is made.
-type guarded struct {
+type bounded struct {
 	interpreter.InterpretableV2
 
 	call   interpreter.InterpretableCall
@@ -133,7 +133,7 @@ type guarded struct {
 }
 
 // Exec implements interpreter.InterpretableV2.
-func (g *guarded) Exec(frame *interpreter.ExecutionFrame) ref.Val {
+func (g *bounded) Exec(frame *interpreter.ExecutionFrame) ref.Val {
 	args := make([]ref.Val, len(g.args))
 	for i, arg := range g.args {
 		args[i] = arg.Exec(frame)
@@ -149,24 +149,24 @@ func (g *guarded) Exec(frame *interpreter.ExecutionFrame) ref.Val {
 }
 
 // Eval implements interpreter.Interpretable.
-func (g *guarded) Eval(vars interpreter.Activation) ref.Val {
+func (g *bounded) Eval(vars interpreter.Activation) ref.Val {
 	return interpreter.EvalActivation(vars, g.Exec)
 }
 
 // guardCalls decorates the calls in an expression that need it.
-func guardCalls(env *cel.Env) cel.ProgramOption {
+func boundCalls(env *cel.Env) cel.ProgramOption {
 	return cel.CustomDecoratorV2(func(i interpreter.InterpretableV2) (interpreter.InterpretableV2, error) {
 		call, ok := i.(interpreter.InterpretableCall)
 		if !ok {
 			return i, nil
 		}
-		g := &guarded{InterpretableV2: i, call: call, args: call.Args()}
+		g := &bounded{InterpretableV2: i, call: call, args: call.Args()}
 		if call.Function() == overloads.Matches {
 			var err error
 			g.invoke, err = matcher(call)
 			return g, err
 		}
-		check, known := guards[call.Function()]
+		check, known := bounds[call.Function()]
 		if !known {
 			return i, nil
 		}

@@ -87,7 +87,7 @@ func describeBlock(b tool.Block, i int, ref string) string {
 // carry copies the blocks that fit into room bytes; of the others only what
 // describes them, and where their data is kept. Everything but raw data is
 // cleaned.
-func carry(in *Input, room int64, keeper *keeper) (out []tool.Block, refs []string) {
+func carry(in *Input, space int64, keeper *keeper) (out []tool.Block, refs []string) {
 	blocks := in.Reply.Blocks
 	out = make([]tool.Block, 0, min(len(blocks), maxBlocks))
 	refs = make([]string, cap(out))
@@ -102,11 +102,11 @@ func carry(in *Input, room int64, keeper *keeper) (out []tool.Block, refs []stri
 		if b.MIMEType != "" {
 			b.MIMEType = cleanMediaType(b.MIMEType)
 		}
-		if room -= described(&b); int64(len(b.Data)) > room {
+		if space -= described(&b); int64(len(b.Data)) > space {
 			refs[i] = keeper.keep(blockPart(i), cmp.Or(b.MIMEType, unknownMediaType), b.Data)
 			b.Data = nil
 		}
-		room -= int64(len(b.Data))
+		space -= int64(len(b.Data))
 		b.Text = string(in.withoutSecrets(clean([]byte(b.Text))))
 		out = append(out, b)
 	}
@@ -132,13 +132,13 @@ func carried(blocks []tool.Block) (n int64) {
 
 // withoutLargeText takes the texts that do not fit into room bytes out of the
 // blocks; content shows them, in full or cut.
-func withoutLargeText(blocks []tool.Block, room int64) {
+func withoutLargeText(blocks []tool.Block, space int64) {
 	for i := range blocks {
-		room -= described(&blocks[i])
-		if int64(len(blocks[i].Text)) > room {
+		space -= described(&blocks[i])
+		if int64(len(blocks[i].Text)) > space {
 			blocks[i].Text = ""
 		}
-		room -= int64(len(blocks[i].Data) + len(blocks[i].Text))
+		space -= int64(len(blocks[i].Data) + len(blocks[i].Text))
 	}
 }
 

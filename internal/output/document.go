@@ -44,10 +44,10 @@ func compose(in *Input) document {
 		d.structured = d.tree
 	}
 	if len(reply.Blocks) > 0 {
-		room := in.CarryLimit - in.contentRoom()
-		d.blocks, d.blockRefs = carry(in, room, &d.keeper)
+		space := in.CarryLimit - in.contentSpace()
+		d.blocks, d.blockRefs = carry(in, space, &d.keeper)
 		d.body = describe(bytes.Clone(d.body), d.blocks, d.blockRefs, len(reply.Blocks))
-		withoutLargeText(d.blocks, room)
+		withoutLargeText(d.blocks, space)
 		d.tree = nil
 	}
 	d.chars = countChars(d.body)
@@ -120,12 +120,12 @@ func wholeRunes(text []byte) []byte {
 
 // shown is the result when content shows the whole document; what is structured
 // has the room that the rest leaves.
-func (d *document) shown(content string, room int64) Shaped {
+func (d *document) shown(content string, space int64) Shaped {
 	s := Shaped{Content: content, OriginalChars: int64(d.chars), ReturnedChars: int64(d.chars), Blocks: d.blocks, BlockRefs: d.blockRefs}
-	room -= int64(len(content)) + carried(d.blocks)
+	space -= int64(len(content)) + carried(d.blocks)
 	switch {
 	case len(d.structured) == 0:
-	case int64(len(d.structured)) > room:
+	case int64(len(d.structured)) > space:
 		if clean := d.in.cleanJSON(d.structured); clean != nil {
 			s.StructuredRef = d.keeper.keep(structuredPart, "application/json", clean)
 		}

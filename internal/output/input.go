@@ -97,7 +97,7 @@ func (in *Input) contentMost() int64 { return in.CarryLimit / 3 * 2 }
 
 // contentRoom is how many bytes Content may take at the most; known before there
 // is any.
-func (in *Input) contentRoom() int64 {
+func (in *Input) contentSpace() int64 {
 	return min(in.contentMost(), int64(in.Limit)*utf8.UTFMax)
 }
 

@@ -48,11 +48,11 @@ func (p part) overhead() int {
 // least is the room in which a part can be shown in some way.
 func (p part) least() int { return p.overhead() + min(p.chars, minValue) }
 
-func least(parts []part) (room int) {
+func least(parts []part) (space int) {
 	for _, p := range parts {
-		room += p.least()
+		space += p.least()
 	}
-	return room
+	return space
 }
 
 // jsonCutter writes as much of a JSON value as fits.
@@ -64,28 +64,28 @@ type jsonCutter struct {
 
 // cutJSON returns valid JSON of at most room characters, at least minValue, and
 // how many characters of the source it shows. src is valid JSON, clean and compact.
-func cutJSON(src []byte, room int) (out []byte, shown int) {
+func cutJSON(src []byte, space int) (out []byte, shown int) {
 	c := jsonCutter{
-		out:   make([]byte, 0, min(len(src), room+room/4)+minValue),
+		out:   make([]byte, 0, min(len(src), space+space/4)+minValue),
 		reads: max(maxReads, maxTimes*len(src)),
 	}
-	c.value(src, countChars(src), room, 0)
+	c.value(src, countChars(src), space, 0)
 	return c.out, countChars(c.out) - c.markers
 }
 
 // value writes a value in at most room characters, at least minValue.
-func (c *jsonCutter) value(src []byte, chars, room, depth int) {
-	if chars <= room {
+func (c *jsonCutter) value(src []byte, chars, space, depth int) {
+	if chars <= space {
 		c.out = append(c.out, src...)
 		return
 	}
 	switch src[0] {
 	case '[':
-		c.array(src, room, depth)
+		c.array(src, space, depth)
 	case '{':
-		c.object(src, room, depth)
+		c.object(src, space, depth)
 	case '"':
-		c.str(src, room)
+		c.str(src, space)
 	default:
 		c.marker(`"[number of %d digits left out]"`, chars)
 	}
@@ -99,14 +99,14 @@ func (c *jsonCutter) marker(format string, args ...any) {
 
 // open lists the parts of an object or array: as many of the first ones as could be
 // shown in room characters, and how many there are in all.
-func (c *jsonCutter) open(src []byte, room, depth int) (parts []part, total int) {
+func (c *jsonCutter) open(src []byte, space, depth int) (parts []part, total int) {
 	c.reads -= len(src)
 	if depth >= maxDepth || c.reads < 0 {
-		room = 0
+		space = 0
 	}
-	most := room / len("1,")
+	most := space / len("1,")
 	if src[0] == '{' {
-		most = room / len(`"":1,`)
+		most = space / len(`"":1,`)
 	}
 	dec := newDecoder(src)
 	next := func() []byte {
@@ -133,10 +133,10 @@ func (c *jsonCutter) open(src []byte, room, depth int) (parts []part, total int)
 
 // array shows the leading items whole, or, when they are large, the first few
 // at a fair share each, and says how many follow.
-func (c *jsonCutter) array(src []byte, room, depth int) {
-	parts, total := c.open(src, room, depth)
+func (c *jsonCutter) array(src []byte, space, depth int) {
+	parts, total := c.open(src, space, depth)
 	const widest = len(`,"[ of  items left out]"`)
-	avail := room - len("[]")
+	avail := space - len("[]")
 	if total > sharers || least(parts) > avail {
 		avail -= widest + 2*decimals(total)
 	}
@@ -168,10 +168,10 @@ func (c *jsonCutter) array(src []byte, room, depth int) {
 
 // object shrinks the largest members, or drops them when there are too many,
 // and says how many it dropped.
-func (c *jsonCutter) object(src []byte, room, depth int) {
-	parts, total := c.open(src, room, depth)
+func (c *jsonCutter) object(src []byte, space, depth int) {
+	parts, total := c.open(src, space, depth)
 	const widest = len(`,"_left_out__":" of  members"`)
-	avail := room - len("{}")
+	avail := space - len("{}")
 	if len(parts) < total || least(parts) > avail {
 		avail -= widest + 2*decimals(total)
 		parts = smallest(parts, avail)
@@ -195,16 +195,16 @@ func (c *jsonCutter) object(src []byte, room, depth int) {
 }
 
 // str shows the head and the tail of a string.
-func (c *jsonCutter) str(src []byte, room int) {
+func (c *jsonCutter) str(src []byte, space int) {
 	text, _ := jsontext.AppendUnquote(nil, src)
 	total := countChars(text)
-	room -= len(`""`) + utf8.RuneCountInString(stringGap(total))
-	if room < 16 {
+	space -= len(`""`) + utf8.RuneCountInString(stringGap(total))
+	if space < 16 {
 		c.marker(`"[%d characters left out]"`, total)
 		return
 	}
-	head := text[:clusterFloor(text, escapedHead(text, room/2))]
-	tail := text[max(len(head), clusterCeil(text, escapedTail(text, room-room/2))):]
+	head := text[:clusterFloor(text, escapedHead(text, space/2))]
+	tail := text[max(len(head), clusterCeil(text, escapedTail(text, space-space/2))):]
 	gap := stringGap(total - countChars(head) - countChars(tail))
 	c.markers += utf8.RuneCountInString(gap)
 	c.out = tool.AppendQuoted(c.out, slices.Concat(head, []byte(gap), tail))
@@ -224,22 +224,22 @@ func escapedLen(c byte) int {
 
 // escapedHead returns the index behind as much of text as takes at most room
 // characters in a JSON string.
-func escapedHead(text []byte, room int) int {
+func escapedHead(text []byte, space int) int {
 	i := 0
-	for i < len(text) && room >= escapedLen(text[i]) {
+	for i < len(text) && space >= escapedLen(text[i]) {
 		_, size := utf8.DecodeRune(text[i:])
-		room -= escapedLen(text[i])
+		space -= escapedLen(text[i])
 		i += size
 	}
 	return i
 }
 
 // escapedTail is escapedHead from the end.
-func escapedTail(text []byte, room int) int {
+func escapedTail(text []byte, space int) int {
 	i := len(text)
 	for i > 0 {
 		_, size := utf8.DecodeLastRune(text[:i])
-		if room -= escapedLen(text[i-size]); room < 0 {
+		if space -= escapedLen(text[i-size]); space < 0 {
 			break
 		}
 		i -= size
@@ -276,18 +276,18 @@ func smallest(parts []part, avail int) []part {
 // fairShare returns the size to which the largest parts must be cut so that all
 // fit in room with their overhead; no limit when they fit as they are. It is
 // never below minValue.
-func fairShare(parts []part, room int) int {
+func fairShare(parts []part, space int) int {
 	sizes := make([]int, 0, len(parts))
 	for _, p := range parts {
 		sizes = append(sizes, p.chars)
-		room -= p.overhead()
+		space -= p.overhead()
 	}
 	slices.Sort(sizes)
 	for i, size := range sizes {
-		if share := room / (len(sizes) - i); size > share {
+		if share := space / (len(sizes) - i); size > share {
 			return max(share, minValue)
 		}
-		room -= size
+		space -= size
 	}
 	return math.MaxInt
 }

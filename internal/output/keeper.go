@@ -4,7 +4,7 @@ package output
 type keeper struct {
 	ref   string // once there is something
 	parts []piece
-	room  int64  // in bytes
+	space int64  // in bytes
 	of    string // conversation
 }
 
@@ -14,7 +14,7 @@ func newKeeper(in *Input) keeper {
 	if !in.Keep {
 		return keeper{}
 	}
-	return keeper{room: in.KeepLimit - textBytes(in), of: in.Conversation}
+	return keeper{space: in.KeepLimit - textBytes(in), of: in.Conversation}
 }
 
 // textBytes is about how long a text the reply makes.
@@ -29,10 +29,10 @@ func textBytes(in *Input) int64 {
 // keep sets a part aside and returns its handle; empty when there is no room.
 func (k *keeper) keep(name, mediaType string, data []byte) (handle string) {
 	size := int64(len(data)) + partOverhead
-	if size > k.room {
+	if size > k.space {
 		return ""
 	}
-	k.room -= size
+	k.space -= size
 	if k.ref == "" {
 		k.ref = NewRef(k.of)
 	}

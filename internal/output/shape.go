@@ -57,11 +57,11 @@ func shape(in Input, d document) Shaped {
 		s.boundary = &b
 		s.frame = b.chars()
 	}
-	room := in.Limit - s.frame
-	if (d.cut || d.chars > room) && s.strategy() == JSON {
+	space := in.Limit - s.frame
+	if (d.cut || d.chars > space) && s.strategy() == JSON {
 		d.oneSpelling()
 	}
-	if !d.cut && d.chars <= room {
+	if !d.cut && d.chars <= space {
 		return d.shown(s.framed("", d.body, ""), in.CarryLimit)
 	}
 	s.out = Shaped{Blocks: d.blocks, BlockRefs: d.blockRefs, OriginalChars: int64(d.chars), Truncated: true}
@@ -121,11 +121,11 @@ func (s *shaping) cutText(n notice) {
 		if s.boundary != nil && level > counts {
 			break
 		}
-		room := s.in.Limit - s.frame - n.widest(level) - separator(level)
-		if room < leastBody[level] {
+		space := s.in.Limit - s.frame - n.widest(level) - separator(level)
+		if space < leastBody[level] {
 			continue
 		}
-		c := cutText(s.doc.body, s.doc.chars, room, s.out.Strategy)
+		c := cutText(s.doc.body, s.doc.chars, space, s.out.Strategy)
 		s.out.Strategy, s.out.ReturnedChars = c.strategy, int64(c.shown)
 		n.shown, n.next = c.shown, c.next
 		text := make([]byte, 0, len(c.head)+len(c.gap)+len(c.tail))
@@ -161,16 +161,16 @@ const (
 
 func (s *shaping) cutJSON(n notice) {
 	for level := full; level <= word; level++ {
-		room := s.in.Limit - s.frame - n.widest(level)
+		space := s.in.Limit - s.frame - n.widest(level)
 		if s.boundary != nil {
-			room -= separator(full)
+			space -= separator(full)
 		} else {
-			room -= len(beforeNotice) + quotes(n, level) + len(beforeResult) + len(`}`)
+			space -= len(beforeNotice) + quotes(n, level) + len(beforeResult) + len(`}`)
 		}
-		if room < max(leastBody[level], minValue) || s.boundary != nil && level > counts {
+		if space < max(leastBody[level], minValue) || s.boundary != nil && level > counts {
 			continue
 		}
-		result, shown := cutJSON(s.doc.tree, room)
+		result, shown := cutJSON(s.doc.tree, space)
 		shown = min(shown, n.total) // the brackets that close what was read are ours
 		s.out.ReturnedChars = int64(shown)
 		n.shown = shown

@@ -30,35 +30,35 @@ type textCut struct {
 // cutText cuts text, which has total characters, to at most room characters,
 // the gap included. The text is cut even where it would fit: the caller has
 // found that there is more of it.
-func cutText(text []byte, total, room int, strategy string) textCut {
-	room = min(room, total)
+func cutText(text []byte, total, space int, strategy string) textCut {
+	space = min(space, total)
 	switch strategy {
 	case Head:
-		return cutHead(text, room)
+		return cutHead(text, space)
 	case Tail:
-		tail := text[clusterCeil(text, lastChars(text, room)):]
+		tail := text[clusterCeil(text, lastChars(text, space)):]
 		return textCut{strategy: Tail, tail: tail, shown: countChars(tail)}
 	}
-	if room == total {
-		c := cutHead(text, room)
+	if space == total {
+		c := cutHead(text, space)
 		c.strategy = HeadTail
 		return c
 	}
 	widest := gap(total)
-	if room < utf8.RuneCountInString(widest)+2*minSide {
-		return cutHead(text, room)
+	if space < utf8.RuneCountInString(widest)+2*minSide {
+		return cutHead(text, space)
 	}
-	room -= utf8.RuneCountInString(widest)
-	c := cutHead(text, room/2)
+	space -= utf8.RuneCountInString(widest)
+	c := cutHead(text, space/2)
 	c.strategy = HeadTail
-	c.tail = text[clusterCeil(text, lastChars(text, room-room/2)):]
+	c.tail = text[clusterCeil(text, lastChars(text, space-space/2)):]
 	c.shown += countChars(c.tail)
 	c.gap = gap(total - c.shown)
 	return c
 }
 
-func cutHead(text []byte, room int) textCut {
-	head := text[:clusterFloor(text, indexChar(text, room))]
+func cutHead(text []byte, space int) textCut {
+	head := text[:clusterFloor(text, indexChar(text, space))]
 	shown := countChars(head)
 	return textCut{strategy: Head, head: head, shown: shown, next: shown}
 }

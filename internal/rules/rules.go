@@ -71,11 +71,11 @@ type Call struct {
 	Tool, Arguments string
 	Route           *catalog.Route
 	Snapshot        *catalog.Snapshot
-	// Profile is the call's; Stranger says that it has named one that there is not, and
+	// Profile is the call's; UnknownProfile says that it has named one that there is not, and
 	// this is the one of calls that name none.
-	Profile  catalog.Profile
-	Stranger bool
-	Start    time.Time
+	Profile        catalog.Profile
+	UnknownProfile bool
+	Start          time.Time
 	// TokensUsed are the tokens that the loop has used in this prompt; 0 says nothing.
 	TokensUsed int64
 	// Refers: its arguments may refer to outputs.
@@ -121,8 +121,8 @@ type Now struct {
 	// Answer is what it is answered, once that is known.
 	Answer *result.Answer
 	// Room is how many characters are left in the prompt, 1 at least; 0 where nobody knows.
-	Room int
-	At   time.Time
+	CharsLeft int
+	At        time.Time
 }
 
 // Ask is what is asked of the store.

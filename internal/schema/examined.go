@@ -44,9 +44,9 @@ func propertiesOf(list []*jsonschema.Schema) []string {
 	return sortedNames(names)
 }
 
-// strangers are the object at l, and those of its properties that no schema knows; nil
+// unknownNames are the object at l, and those of its properties that no schema knows; nil
 // where it has more than most of them.
-func (x *examined) strangers(l location, most int) (map[string]any, []string) {
+func (x *examined) unknownNames(l location, most int) (map[string]any, []string) {
 	v, _ := x.value(l)
 	obj, ok := v.(map[string]any)
 	if !ok || len(obj) > most {

@@ -73,8 +73,8 @@ func (x *renamer) misfits(from, target location) []finding {
 // misnamedAs is the place of a property that no schema knows, though it is
 // allowed, and that is spelt like the missing one.
 func (x *renamer) misnamedAs(f finding) location {
-	obj, strangers := x.strangers(f.at.parent(), maxRenamed)
-	for _, name := range x.nearest(f.name, strangers, 3) {
+	obj, unknown := x.unknownNames(f.at.parent(), maxRenamed)
+	for _, name := range x.nearest(f.name, unknown, 3) {
 		if x.fits(x.schemasAt(f.at), obj[name]) {
 			return f.at.parent().child(name)
 		}

@@ -131,11 +131,11 @@ func (x *examined) edits(findings []finding) []edit {
 		if !f.missing() || slices.ContainsFunc(names, f.filledBy) {
 			continue
 		}
-		stranger := x.strangerFor(f)
-		if stranger == nil {
+		unknown := x.unknownFor(f)
+		if unknown == nil {
 			return nil
 		}
-		names = append(names, edit{at: stranger, name: f.name})
+		names = append(names, edit{at: unknown, name: f.name})
 	}
 	if clash(names) {
 		return nil

@@ -29,12 +29,12 @@ func (x *examined) rename(f finding, findings []finding) (edit, bool) {
 	return edit{at: f.at, drop: true}, v == nil
 }
 
-// strangerFor is the place of the one property that no schema knows, though it is
+// unknownFor is the place of the one property that no schema knows, though it is
 // allowed, and that is the missing one but for slips of the keys; nil when there
 // is none, or more than one.
-func (x *examined) strangerFor(f finding) location {
-	_, strangers := x.strangers(f.at.parent(), MaxSuggested)
-	name, ok := x.slipOf(f.name, strangers)
+func (x *examined) unknownFor(f finding) location {
+	_, unknown := x.unknownNames(f.at.parent(), MaxSuggested)
+	name, ok := x.slipOf(f.name, unknown)
 	if !ok {
 		return nil
 	}

@@ -27,7 +27,7 @@ type Lines struct {
 	out io.Writer
 
 	mu      sync.Mutex
-	room    sync.Cond // pending has become smaller, or the writer has ended
+	drained sync.Cond // pending has become smaller, or the writer has ended
 	pending []byte
 	closed  bool
 	err     error
@@ -42,7 +42,7 @@ type Lines struct {
 // NewLines returns a writer on out. Close ends it.
 func NewLines(out io.Writer) *Lines {
 	l := &Lines{out: out, wake: make(chan struct{}, 1), done: make(chan struct{})}
-	l.room.L = &l.mu
+	l.drained.L = &l.mu
 	go l.run()
 	return l
 }
@@ -58,7 +58,7 @@ var errUnread = errors.New("nobody reads the log")
 func (l *Lines) Write(p []byte) (int, error) {
 	l.mu.Lock()
 	for len(l.pending) > maxPending && !l.closed && !l.still {
-		l.room.Wait()
+		l.drained.Wait()
 	}
 	if l.closed {
 		l.mu.Unlock()
@@ -89,7 +89,7 @@ func (l *Lines) run() {
 	for range l.wake {
 		l.mu.Lock()
 		writing, l.pending, l.busy = l.pending, writing[:0], true
-		l.room.Broadcast()
+		l.drained.Broadcast()
 		l.mu.Unlock()
 		slow.Reset(maxStill)
 		l.write(writing)
@@ -104,7 +104,7 @@ func (l *Lines) standStill() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.still = l.busy
-	l.room.Broadcast()
+	l.drained.Broadcast()
 }
 
 // written ends a write, and tells of what was lost while it did not end.
@@ -141,7 +141,7 @@ func (l *Lines) Close() error {
 	if !l.closed {
 		l.closed = true
 		close(l.wake)
-		l.room.Broadcast()
+		l.drained.Broadcast()
 	}
 	l.mu.Unlock()
 	last := time.NewTimer(maxLastWord)

@@ -15,14 +15,14 @@ import (
 
 // defaultRoom is how many spans, or log records, wait to be sent when the standard
 // variables do not say otherwise; it is their own default.
-const defaultRoom = 2048
+const defaultCapacity = 2048
 
 // outbox bounds what of a signal waits for a collector, and counts what became of the
 // rest. The SDK has a bound of its own, but tells nobody what it drops; this one is never
 // above it, so that nothing is dropped there.
 type outbox struct {
-	signal string
-	room   int64
+	signal   string
+	capacity int64
 	// waiting are those that were taken and are neither sent nor given up.
 	waiting                 atomic.Int64
 	sent, queueFull, failed atomic.Int64
@@ -30,16 +30,16 @@ type outbox struct {
 
 // newOutbox returns the outbox of a signal, whose room is in a standard variable.
 func newOutbox(signal, variable string) *outbox {
-	room, err := strconv.ParseInt(os.Getenv(variable), 10, 32)
-	if err != nil || room < 1 {
-		room = defaultRoom
+	capacity, err := strconv.ParseInt(os.Getenv(variable), 10, 32)
+	if err != nil || capacity < 1 {
+		capacity = defaultCapacity
 	}
-	return &outbox{signal: signal, room: room}
+	return &outbox{signal: signal, capacity: capacity}
 }
 
 // take reports whether there is room for one more. It never waits.
 func (o *outbox) take() bool {
-	if o.waiting.Add(1) > o.room {
+	if o.waiting.Add(1) > o.capacity {
 		o.waiting.Add(-1)
 		o.queueFull.Add(1)
 		return false
@@ -71,7 +71,7 @@ type (
 
 // batchSpans sends spans in batches, by way of the outbox.
 func batchSpans(exporter trace.SpanExporter, box *outbox) trace.SpanProcessor {
-	return spansIn{trace.NewBatchSpanProcessor(spansOut{exporter, box}, trace.WithMaxQueueSize(int(box.room))), box}
+	return spansIn{trace.NewBatchSpanProcessor(spansOut{exporter, box}, trace.WithMaxQueueSize(int(box.capacity))), box}
 }
 
 // OnEnd implements trace.SpanProcessor. A span that is recorded and not sampled is
@@ -102,7 +102,7 @@ type (
 )
 
 func batchRecords(exporter sdklog.Exporter, box *outbox) sdklog.Processor {
-	return recordsIn{sdklog.NewBatchProcessor(recordsOut{exporter, box}, sdklog.WithMaxQueueSize(int(box.room))), box}
+	return recordsIn{sdklog.NewBatchProcessor(recordsOut{exporter, box}, sdklog.WithMaxQueueSize(int(box.capacity))), box}
 }
 
 // OnEmit implements sdklog.Processor.

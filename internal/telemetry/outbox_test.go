@@ -68,7 +68,7 @@ func TestAnOutboxOfAStuckExporter(t *testing.T) {
 			t.Run(signal+" "+name, func(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) {
 					exporter := &stuck{letGo: make(chan struct{}), answer: answer}
-					box := &outbox{signal: signal, room: room}
+					box := &outbox{signal: signal, capacity: room}
 					one, shutdown := emit(exporter, box)
 					for range made {
 						one()
@@ -98,7 +98,7 @@ func TestAnOutboxOfAStuckExporter(t *testing.T) {
 func TestTheRoomOfAnOutbox(t *testing.T) {
 	for said, want := range map[string]int64{"": 2048, "7": 7, "0": 2048, "-1": 2048, "many": 2048, "99999999999": 2048} {
 		t.Setenv("OTEL_BSP_MAX_QUEUE_SIZE", said)
-		if got := newOutbox("traces", "OTEL_BSP_MAX_QUEUE_SIZE").room; got != want {
+		if got := newOutbox("traces", "OTEL_BSP_MAX_QUEUE_SIZE").capacity; got != want {
 			t.Errorf("OTEL_BSP_MAX_QUEUE_SIZE=%s: room for %d, want %d", said, got, want)
 		}
 	}
@@ -130,7 +130,7 @@ func TestTheEndTellsWhatWasLost(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var text bytes.Buffer
 		exporter := &stuck{letGo: make(chan struct{})}
-		box := &outbox{signal: "logs", room: 2}
+		box := &outbox{signal: "logs", capacity: 2}
 		provider := sdklog.NewLoggerProvider(sdklog.WithProcessor(batchRecords(stuckRecords{exporter}, box)))
 		for range 3 {
 			provider.Logger("t").Emit(t.Context(), log.Record{})

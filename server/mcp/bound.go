@@ -30,7 +30,7 @@ const (
 )
 
 var (
-	errNoRoom = errors.New("OVERLOADED: there is no room for the request now (limits.max_held_bytes); nothing was started, send it again later")
+	errFull   = errors.New("OVERLOADED: there is no room for the request now (limits.max_held_bytes); nothing was started, send it again later")
 	errUnread = errors.New("there is no room for what clients have not read (limits.max_held_bytes)")
 	errText   = errors.New("the request is not valid UTF-8, as JSON is")
 	errBatch  = errors.New("a batch is not taken: send each of its messages by itself")
@@ -77,7 +77,7 @@ func arrived(w http.ResponseWriter, req *http.Request, most int64, load *limit.L
 		return nil, http.StatusRequestEntityTooLarge, fmt.Errorf("the request has more than %d bytes, which limits.max_request_bytes allows", most)
 	case errors.Is(err, os.ErrDeadlineExceeded):
 		return nil, http.StatusRequestTimeout, fmt.Errorf("the request did not arrive within %s; nothing was started", arrivalTime)
-	case errors.Is(err, errNoRoom):
+	case errors.Is(err, errFull):
 		w.Header().Set("Retry-After", "1")
 		_, _ = io.CopyN(io.Discard, req.Body, most) // a client that still sends would not hear why
 		return nil, http.StatusServiceUnavailable, err
@@ -101,7 +101,7 @@ type counted struct {
 func (c counted) Read(into []byte) (int, error) {
 	n, err := c.Reader.Read(into)
 	if n > 0 && !c.load.Take(requestWeight*int64(n)) {
-		return 0, errNoRoom
+		return 0, errFull
 	}
 	return n, err
 }

@@ -69,7 +69,7 @@ func (s servers) forward(ctx context.Context, method string, req sdk.Request, re
 	load.Of(s.options.Bytes)
 	defer load.Release()
 	if len(raw) > smallWrite && !load.Take(requestWeight*int64(len(raw))) {
-		return nil, &jsonrpc.Error{Code: jsonrpc.CodeInternalError, Message: errNoRoom.Error()}
+		return nil, &jsonrpc.Error{Code: jsonrpc.CodeInternalError, Message: errFull.Error()}
 	}
 	if session, ok := req.GetSession().(*sdk.ServerSession); ok && isStateless(session) {
 		raw = complete(raw)

@@ -85,7 +85,7 @@ func newExecutor(b *testing.B, on options) *call.Executor {
 		if err != nil {
 			b.Fatal(err)
 		}
-		generation.Advise(catalog.Advice{Advisor: advisor, Strangers: true})
+		generation.Advise(catalog.Advice{Advisor: advisor, UnknownTools: true})
 		recovery = &catalog.Recovery{Targeting: targeting}
 	}
 	generation.Set(catalog.ConfigSource, []*catalog.Route{{

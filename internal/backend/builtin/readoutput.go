@@ -67,8 +67,8 @@ func (b readOutput) Invoke(ctx context.Context, in backend.Invocation) (tool.Rep
 		return tool.Reply{Binary: kept.MediaType, Size: int64(len(kept.Data))}, nil
 	}
 	limit := whole(in.Parsed["limit"])
-	if room := int64(max(in.MaxChars-pageOverhead, 1)); limit == 0 || limit > room {
-		limit = room
+	if most := int64(max(in.MaxChars-pageOverhead, 1)); limit == 0 || limit > most {
+		limit = most
 	}
 	page, invalid := output.Page(ctx, kept.Data, whole(in.Parsed["offset"]), limit, pattern)
 	if invalid != nil {

@@ -167,7 +167,7 @@ func (b *Backend) start(c command, call backend.Invocation) (*run, *tool.Failure
 		return nil, spawnFailure(err)
 	}
 	r := &run{cmd: cmd, grace: b.grace, stderr: process.NewTail(maxStderr), done: make(chan struct{})}
-	r.stdout.limit, r.stdout.room = call.MaxBytes, call.Room
+	r.stdout.limit, r.stdout.memory = call.MaxBytes, call.Memory
 	if r.stdout.limit <= 0 {
 		r.stdout.limit = defaultMaxBytes
 	}

@@ -13,8 +13,8 @@ import (
 // output keeps the first limit bytes written to it, counts the rest, and never
 // fails, so that the command that writes is never disturbed.
 type output struct {
-	limit int64
-	room  backend.Room
+	limit  int64
+	memory backend.Memory
 	// full, when not nil, is called once there is more than limit.
 	full func()
 
@@ -32,8 +32,8 @@ func (o *output) Write(p []byte) (int, error) {
 	if kept := min(o.total, o.limit); kept > before && !o.grow(kept) {
 		o.limit = before // the rest is thrown away
 	}
-	if room := o.limit - before; room > 0 {
-		o.buf.Write(p[:min(room, int64(len(p)))])
+	if left := o.limit - before; left > 0 {
+		o.buf.Write(p[:min(left, int64(len(p)))])
 	}
 	overflowed := before <= o.limit && o.total > o.limit
 	o.mu.Unlock()
@@ -50,7 +50,7 @@ func (o *output) grow(kept int64) bool {
 		return true
 	}
 	size := min(max(kept, 2*o.taken), o.limit)
-	if !backend.Fits(o.room, o.taken, size) {
+	if !backend.Fits(o.memory, o.taken, size) {
 		return false
 	}
 	o.taken = size

@@ -28,7 +28,7 @@ func TestOutputIsKeptAsFarAsThereIsRoom(t *testing.T) {
 	} {
 		room := &allowance{}
 		room.left.Store(100 << 10)
-		reply, failure := invoke(one(t, shell(script)), backend.Invocation{Effect: effect, MaxBytes: 10 << 20, Room: room})
+		reply, failure := invoke(one(t, shell(script)), backend.Invocation{Effect: effect, MaxBytes: 10 << 20, Memory: room})
 		if failure != nil || !reply.Cut || len(reply.Text) < 16<<10 || len(reply.Text) > 116<<10 {
 			t.Errorf("%s: %d bytes, cut %v, %v", effect, len(reply.Text), reply.Cut, failure)
 		}

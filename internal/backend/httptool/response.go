@@ -30,7 +30,7 @@ func (b *Backend) read(ctx context.Context, resp *http.Response, call backend.In
 	}
 	var bodyErr error
 	if resp.StatusCode >= 200 { // after 101 the body is another protocol
-		bodyErr = readBody(resp, &reply, limitOf(call), call.Room)
+		bodyErr = readBody(resp, &reply, limitOf(call), call.Memory)
 	}
 	if resp.StatusCode < 200 || resp.StatusCode > 299 {
 		// The status is the answer; a body that is cut short changes nothing.
@@ -126,7 +126,7 @@ func mediaTypeOf(resp *http.Response) (mediaType string, params map[string]strin
 // and decides whether they are JSON, other text or neither. net/http takes
 // gzip off that it asked for; the limit counts what comes out of it, so a
 // compressed bomb grows to limit and no further.
-func readBody(resp *http.Response, reply *tool.Reply, limit int64, room backend.Room) error {
+func readBody(resp *http.Response, reply *tool.Reply, limit int64, memory backend.Memory) error {
 	body, err := decompressed(resp)
 	if err != nil {
 		return err
@@ -135,7 +135,7 @@ func readBody(resp *http.Response, reply *tool.Reply, limit int64, room backend.
 	if isBinary(mediaType) {
 		return skip(body, reply, mediaType, limit)
 	}
-	text, cut, err := readAll(body, resp.ContentLength, limit, room)
+	text, cut, err := readAll(body, resp.ContentLength, limit, memory)
 	reply.Cut = cut
 	if reply.Size < int64(len(text)) {
 		reply.Size = int64(len(text))
@@ -195,13 +195,13 @@ const (
 
 // readAll reads at most limit bytes, and no more than there is room for; cut
 // reports that there were more.
-func readAll(body io.Reader, declared, limit int64, room backend.Room) (text []byte, cut bool, err error) {
+func readAll(body io.Reader, declared, limit int64, memory backend.Memory) (text []byte, cut bool, err error) {
 	first := int64(firstRead)
 	if declared >= 0 {
 		first = min(declared+1, trustedLength) // one more, to see the end
 	}
 	first = min(first, limit+1)
-	if !backend.Fits(room, 0, first) {
+	if !backend.Fits(memory, 0, first) {
 		first = min(first, backend.Uncounted)
 	}
 	buffer := make([]byte, 0, first)
@@ -218,7 +218,7 @@ func readAll(body io.Reader, declared, limit int64, room backend.Room) (text []b
 		}
 		if len(buffer) == cap(buffer) {
 			size := min(2*int64(cap(buffer)), limit+1)
-			if !backend.Fits(room, int64(cap(buffer)), size) {
+			if !backend.Fits(memory, int64(cap(buffer)), size) {
 				return ending(body, buffer)
 			}
 			grown := make([]byte, len(buffer), size)

@@ -28,7 +28,7 @@ type Reader struct {
 	r     *bufio.Reader
 	limit int
 	// Room there is for a line below the limit; nil is without a bound.
-	Room backend.Room
+	Memory backend.Memory
 }
 
 // New returns a reader of lines of at most limit bytes, through a buffer.
@@ -42,7 +42,7 @@ func (l *Reader) Next() (Line, error) {
 	var ln Line
 	for {
 		chunk, err := l.r.ReadSlice('\n')
-		ln.add(chunk, l.limit, l.Room)
+		ln.add(chunk, l.limit, l.Memory)
 		switch {
 		case errors.Is(err, bufio.ErrBufferFull):
 			continue
@@ -60,9 +60,9 @@ func (l *Reader) Next() (Line, error) {
 	}
 }
 
-func (ln *Line) add(chunk []byte, limit int, room backend.Room) {
+func (ln *Line) add(chunk []byte, limit int, memory backend.Memory) {
 	ln.Size += int64(len(chunk))
-	if !ln.Giant && len(ln.Text)+len(chunk) <= limit && backend.Fits(room, int64(len(ln.Text)), int64(len(ln.Text)+len(chunk))) {
+	if !ln.Giant && len(ln.Text)+len(chunk) <= limit && backend.Fits(memory, int64(len(ln.Text)), int64(len(ln.Text)+len(chunk))) {
 		ln.Text = append(ln.Text, chunk...)
 		return
 	}

@@ -20,7 +20,7 @@ type capture struct {
 	// empty one.
 	whole bool
 	// room for the answer; nil is without a bound.
-	room backend.Room
+	memory backend.Memory
 	// right to send the request, asked right before its first byte; nil is
 	// always held.
 	right backend.Right

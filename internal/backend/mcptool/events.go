@@ -53,7 +53,7 @@ func newStream(body io.ReadCloser, limit int) *stream {
 func newEvents(body io.ReadCloser, w *wire, cp *capture) *events {
 	e := &events{stream: newStream(body, w.limit), wire: w, cp: cp}
 	if cp != nil {
-		e.lines.Room = cp.room
+		e.lines.Memory = cp.memory
 	}
 	return e
 }

@@ -57,22 +57,22 @@ func sends[T, R any, P interface {
 }
 
 // Forward implements backend.Relay.
-func (b *Backend) Forward(ctx context.Context, method string, params json.RawMessage, room backend.Room) (json.RawMessage, error) {
+func (b *Backend) Forward(ctx context.Context, method string, params json.RawMessage, memory backend.Memory) (json.RawMessage, error) {
 	send, known := forwarded[method]
 	if !known {
 		return nil, &backend.Refusal{Code: -32601, Message: fmt.Sprintf("%q is not handed on", method)}
 	}
-	return b.hand(ctx, send, params, room)
+	return b.hand(ctx, send, params, memory)
 }
 
 // hand hands a request on.
-func (b *Backend) hand(ctx context.Context, send func(context.Context, *session, json.RawMessage) error, params json.RawMessage, room backend.Room) (json.RawMessage, error) {
+func (b *Backend) hand(ctx context.Context, send func(context.Context, *session, json.RawMessage) error, params json.RawMessage, memory backend.Memory) (json.RawMessage, error) {
 	s, failure := b.state.acquire(ctx)
 	if failure != nil {
 		return nil, failure.Err
 	}
 	defer s.leave()
-	a, err := s.exchange(ctx, &capture{room: room}, func(ctx context.Context) error { return send(ctx, s, params) })
+	a, err := s.exchange(ctx, &capture{memory: memory}, func(ctx context.Context) error { return send(ctx, s, params) })
 	switch {
 	case a.outcome == unanswered && err == nil: // the SDK has it from elsewhere
 		return nothing, nil

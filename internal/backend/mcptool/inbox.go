@@ -97,7 +97,7 @@ func (in *inbox) accept(msg jsonrpc.Message, size, counted int64) jsonrpc.Messag
 	case *jsonrpc.Response:
 		c := in.take(msg.ID)
 		switch {
-		case c != nil && backend.Fits(c.room, counted, size):
+		case c != nil && backend.Fits(c.memory, counted, size):
 			return c.settleResponse(msg, size)
 		case c != nil:
 			c.settle(answer{outcome: tooLarge, size: size})

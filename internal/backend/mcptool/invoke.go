@@ -32,7 +32,7 @@ func (b *Backend) Invoke(ctx context.Context, call backend.Invocation) (tool.Rep
 		return tool.Reply{}, failure
 	}
 	h.at(s)
-	c := &capture{right: call.Right, room: call.Room}
+	c := &capture{right: call.Right, memory: call.Memory}
 	lasting, end := s.lasting(ctx)
 	defer end()
 	_, err := s.client.CallTool(c.in(lasting), params)

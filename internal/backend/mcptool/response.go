@@ -81,8 +81,8 @@ type limited struct {
 
 // readFitting reads a body to its end, or to limit bytes, as long as there is room
 // for it.
-func readFitting(body io.Reader, limit int64, room backend.Room) (data []byte, fits bool, err error) {
-	if room == nil {
+func readFitting(body io.Reader, limit int64, memory backend.Memory) (data []byte, fits bool, err error) {
+	if memory == nil {
 		data, err = io.ReadAll(io.LimitReader(body, limit))
 		return data, true, err
 	}
@@ -94,7 +94,7 @@ func readFitting(body io.Reader, limit int64, room backend.Room) (data []byte, f
 			return all.Bytes(), true, nil
 		case err != nil || size >= limit:
 			return all.Bytes(), true, err
-		case !backend.Fits(room, size, min(2*size, limit)):
+		case !backend.Fits(memory, size, min(2*size, limit)):
 			more, err := io.CopyN(io.Discard, body, 1)
 			if err == io.EOF { //nolint:errorlint // only the bare one is the end
 				err = nil

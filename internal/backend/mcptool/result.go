@@ -116,7 +116,7 @@ func (r toolResult) reply(limit int64) tool.Reply {
 		limit = 1 << 62
 	}
 	reply := tool.Reply{Cut: r.cut}
-	texts, room := 0, limit
+	texts, left := 0, limit
 	for _, bl := range r.Content {
 		if bl.isText() {
 			if texts++; texts > 1 {
@@ -129,8 +129,8 @@ func (r toolResult) reply(limit int64) tool.Reply {
 			reply.Cut = true
 			continue
 		}
-		kept := bl.keep(room)
-		room -= int64(len(kept.Data) + len(kept.Text))
+		kept := bl.keep(left)
+		left -= int64(len(kept.Data) + len(kept.Text))
 		reply.Blocks = append(reply.Blocks, kept)
 	}
 	if structured := bytes.TrimSpace(r.Structured); len(structured) > 0 && !bytes.Equal(structured, []byte("null")) {
@@ -150,11 +150,11 @@ func (r toolResult) reply(limit int64) tool.Reply {
 
 func addText(reply *tool.Reply, text string, limit int64) {
 	reply.Size += int64(len(text))
-	if room := limit - int64(len(reply.Text)); int64(len(text)) > room {
-		for room > 0 && !utf8.RuneStart(text[room]) {
-			room-- // no half of a character
+	if left := limit - int64(len(reply.Text)); int64(len(text)) > left {
+		for left > 0 && !utf8.RuneStart(text[left]) {
+			left-- // no half of a character
 		}
-		text = text[:room]
+		text = text[:left]
 		reply.Cut = true
 	}
 	reply.Text = append(reply.Text, text...)
@@ -174,14 +174,14 @@ func (bl block) isText() bool {
 }
 
 // keep describes a block, with its content when that fits into room.
-func (bl block) keep(room int64) tool.Block {
+func (bl block) keep(left int64) tool.Block {
 	kept := tool.Block{Type: bl.Type, MIMEType: bl.MIMEType, URI: bl.URI, Name: bl.Name}
 	data := bl.Data
 	if res := bl.Resource; res != nil {
 		kept.URI, kept.MIMEType, data = res.URI, res.MIMEType, res.Blob
 		if res.Text != nil {
 			kept.Size = int64(len(*res.Text))
-			if kept.Size <= room {
+			if kept.Size <= left {
 				kept.Text = *res.Text
 			}
 			return kept
@@ -194,7 +194,7 @@ func (bl block) keep(room int64) tool.Block {
 		return kept
 	}
 	kept.Size = int64(base64.StdEncoding.DecodedLen(len(data)))
-	if kept.Size-2 > room {
+	if kept.Size-2 > left {
 		return kept
 	}
 	decoded, err := base64.StdEncoding.DecodeString(data)
@@ -202,7 +202,7 @@ func (bl block) keep(room int64) tool.Block {
 		return kept // described by its length, as unreadable as it is
 	}
 	kept.Size, kept.Data = int64(len(decoded)), decoded
-	if kept.Size > room {
+	if kept.Size > left {
 		kept.Data = nil
 	}
 	return kept

@@ -35,7 +35,7 @@ func TestAnAnswerIsReadAsFarAsThereIsRoom(t *testing.T) {
 		}
 		room = left
 		from := lines.New(strings.NewReader(text+"\nnext\n"), 10<<20, 4<<10)
-		from.Room = &room
+		from.Memory = &room
 		ln, err := from.Next()
 		if err != nil || ln.Giant == fits || ln.Size != int64(len(text))+1 {
 			t.Errorf("with room for %d: a line of %d bytes, giant %v, %v", left, ln.Size, ln.Giant, err)
@@ -46,7 +46,7 @@ func TestAnAnswerIsReadAsFarAsThereIsRoom(t *testing.T) {
 	}
 	none := allowance(0)
 	small := strings.Repeat("x", backend.Uncounted)
-	for _, room := range []backend.Room{&none, nil} {
+	for _, room := range []backend.Memory{&none, nil} {
 		if data, whole, err := readFitting(strings.NewReader(small), 1<<20, room); err != nil || !whole || string(data) != small {
 			t.Errorf("a small one: %d bytes, whole %v, %v", len(data), whole, err)
 		}
@@ -76,7 +76,7 @@ func TestAnAnswerOnStdioIsKeptWhereThereIsRoom(t *testing.T) {
 	answered := &jsonrpc.Response{ID: id, Result: []byte(`{"content":[]}`)}
 	for left, want := range map[allowance]outcome{0: tooLarge, 1 << 20: resulted} {
 		room := left
-		in, c := newInbox(), &capture{room: &room}
+		in, c := newInbox(), &capture{memory: &room}
 		in.await(id, c)
 		in.accept(answered, 1<<20, 0)
 		if a := in.done(c); a.outcome != want || want == tooLarge && a.size != 1<<20 {

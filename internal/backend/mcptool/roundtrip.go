@@ -167,7 +167,7 @@ func (w *wire) there(req *http.Request, body func() (io.ReadCloser, error), c *c
 // readJSON reads an answer that is one JSON document, and returns what the SDK gets
 // of it; nil for nothing.
 func (w *wire) readJSON(resp *http.Response, id jsonrpc.ID, c *capture) []byte {
-	data, fits, err := readFitting(resp.Body, int64(w.limit)+1, c.room)
+	data, fits, err := readFitting(resp.Body, int64(w.limit)+1, c.memory)
 	switch {
 	case len(data) > w.limit || !fits:
 		c.settle(answer{outcome: tooLarge, size: max(int64(len(data)), resp.ContentLength)})

@@ -220,7 +220,7 @@ func (f *following) ask(ctx context.Context, method string, most time.Duration) 
 		ctx, cancel = context.WithTimeout(ctx, most)
 		defer cancel()
 	}
-	return f.b.askOfTask(ctx, method, &taskParams{TaskID: f.ID, InputResponses: f.responses(method)}, f.hearing, f.call.Room)
+	return f.b.askOfTask(ctx, method, &taskParams{TaskID: f.ID, InputResponses: f.responses(method)}, f.hearing, f.call.Memory)
 }
 
 // responses are the answers that go with a request.
@@ -245,7 +245,7 @@ func (f *following) cancel(ctx context.Context) {
 }
 
 // askOfTask sends one request about a task, on whichever session there is.
-func (b *Backend) askOfTask(ctx context.Context, method string, params *taskParams, hearing *hearing, room backend.Room) answer {
+func (b *Backend) askOfTask(ctx context.Context, method string, params *taskParams, hearing *hearing, memory backend.Memory) answer {
 	s, failure := b.state.acquire(ctx)
 	if failure != nil {
 		return answer{err: failure.Err}
@@ -254,7 +254,7 @@ func (b *Backend) askOfTask(ctx context.Context, method string, params *taskPara
 	if hearing != nil {
 		hearing.at(s)
 	}
-	c := &capture{room: room}
+	c := &capture{memory: memory}
 	if s.modern() {
 		c.name = params.TaskID
 	}

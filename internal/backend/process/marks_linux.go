@@ -25,7 +25,7 @@ type marks struct {
 }
 
 // markRoom is how many marks a process has before they begin anew.
-const markRoom = 1 << 20
+const markSpan = 1 << 20
 
 func newMarks() (*marks, error) {
 	m := &marks{}
@@ -37,7 +37,7 @@ func newMarks() (*marks, error) {
 		return nil, errors.New("RLIMIT_RSS, the mark of commands, is in use")
 	}
 	// At random, so that a sidecar below another has other marks.
-	m.next = top - (rand.Uint64N(1<<40)+1)*markRoom
+	m.next = top - (rand.Uint64N(1<<40)+1)*markSpan
 	return m, nil
 }
 

@@ -13,7 +13,7 @@ import (
 )
 
 // sweep waits for orphans that have ended by themselves, until stop is closed.
-func (h *household) sweep(stop <-chan struct{}) {
+func (h *commands) sweep(stop <-chan struct{}) {
 	died := make(chan os.Signal, 1)
 	signal.Notify(died, syscall.SIGCHLD)
 	defer signal.Stop(died)
@@ -34,7 +34,7 @@ func (h *household) sweep(stop <-chan struct{}) {
 
 // reap waits for the orphans that have ended, each by its number: any other way
 // of waiting would take the ends of commands from those who wait for them.
-func (h *household) reap() {
+func (h *commands) reap() {
 	h.reaping.Lock()
 	defer h.reaping.Unlock()
 	for _, pid := range h.orphans() {
@@ -44,7 +44,7 @@ func (h *household) reap() {
 
 // orphans are the children of this process that are no commands. Nothing is being
 // started meanwhile, so that every command is known.
-func (h *household) orphans() []int {
+func (h *commands) orphans() []int {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	all, err := children()

@@ -64,7 +64,7 @@ func read(r *sidecallv1.WorkerResult, call *backend.Invocation) (tool.Reply, *to
 		}
 		structured = nil // what the worker says of a failure counts
 	}
-	b := reader{left: room(r, call)}
+	b := reader{left: mostBytes(r, call)}
 	b.text(r.GetContent())
 	b.structured(structured)
 	b.blocks(r.GetBlocks())
@@ -72,12 +72,12 @@ func read(r *sidecallv1.WorkerResult, call *backend.Invocation) (tool.Reply, *to
 }
 
 // room is how many bytes of a result are kept.
-func room(r *sidecallv1.WorkerResult, call *backend.Invocation) int64 {
+func mostBytes(r *sidecallv1.WorkerResult, call *backend.Invocation) int64 {
 	most := int64(proto.Size(r))
 	if call.MaxBytes > 0 {
 		most = min(most, call.MaxBytes)
 	}
-	if !backend.Fits(call.Room, 0, most) {
+	if !backend.Fits(call.Memory, 0, most) {
 		return backend.Uncounted
 	}
 	return most

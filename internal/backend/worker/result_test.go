@@ -86,7 +86,7 @@ type noRoom struct{}
 func (noRoom) Take(int64) bool { return false }
 
 func TestAResultForWhichThereIsNoRoom(t *testing.T) {
-	reply, failure := read(&sidecallv1.WorkerResult{Content: strings.Repeat("x", 1<<20)}, &backend.Invocation{Room: noRoom{}})
+	reply, failure := read(&sidecallv1.WorkerResult{Content: strings.Repeat("x", 1<<20)}, &backend.Invocation{Memory: noRoom{}})
 	if failure != nil || len(reply.Text) != backend.Uncounted || !reply.Cut {
 		t.Errorf("%d bytes, %v", len(reply.Text), failure)
 	}

@@ -122,7 +122,7 @@ func (s *Subject) Overloaded(full string) tool.Error {
 // NoRoom refuses a call whose record was looked at. The record of an
 // effect that may be repeated does not prove that nothing was done; none at all
 // does, but for a twin that is just being admitted: hence the same id.
-func (s *Subject) NoRoom(full string, state dedupe.State) tool.Error {
+func (s *Subject) AtCapacity(full string, state dedupe.State) tool.Error {
 	if state != dedupe.Absent && s.Route.Tool.Effect != tool.NonIdempotent {
 		return s.Overloaded(full)
 	}

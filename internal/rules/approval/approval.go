@@ -22,7 +22,7 @@ type rule struct {
 
 // New is the rules.Maker of the rule.
 func New(c *rules.Call) rules.Rule {
-	if c.Route == nil || c.Stranger || c.Key.Conversation == "" || c.Route.Tool.Policy.ConfirmAfter == 0 || c.Route.Tool.Effect == tool.ReadOnly {
+	if c.Route == nil || c.UnknownProfile || c.Key.Conversation == "" || c.Route.Tool.Policy.ConfirmAfter == 0 || c.Route.Tool.Effect == tool.ReadOnly {
 		return nil
 	}
 	return &rule{call: c, most: c.Route.Tool.Policy.ConfirmAfter}

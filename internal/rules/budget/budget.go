@@ -31,7 +31,7 @@ type rule struct {
 // New is the rules.Maker of the budget.
 func New(c *rules.Call) rules.Rule {
 	limits := LimitsOf(&c.Profile)
-	if limits.None() || c.Stranger || c.Key.Conversation == "" && c.Prompt == "" {
+	if limits.None() || c.UnknownProfile || c.Key.Conversation == "" && c.Prompt == "" {
 		return nil
 	}
 	return &rule{call: c, limits: limits}
@@ -82,7 +82,7 @@ func (r *rule) End(now *rules.Now) {
 		r.spend(now, now.Answer.Content())
 	}
 	if r.known && r.limits.Tokens > 0 {
-		now.Room = max(1, Chars(r.limits.Tokens-r.tally.Tokens()))
+		now.CharsLeft = max(1, Chars(r.limits.Tokens-r.tally.Tokens()))
 	}
 }
 

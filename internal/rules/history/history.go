@@ -39,15 +39,15 @@ type rule struct {
 // New is the rules.Maker of the history.
 func New(c *rules.Call) rules.Rule {
 	how := c.Snapshot.Advice.Of(c.Route)
-	if how == nil || c.Key.Conversation == "" || c.Stranger || c.Profile.Untold {
+	if how == nil || c.Key.Conversation == "" || c.UnknownProfile || c.Profile.Untold {
 		return nil
 	}
 	return &rule{call: c, how: how}
 }
 
-// strangers is the log of all calls of tools that there are not, of which a model can
+// unknownTools is the log of all calls of tools that there are not, of which a model can
 // make up any number.
-var strangers = failures.LogOf("", "")
+var unknownTools = failures.LogOf("", "")
 
 // Ask implements rules.Rule. A refusal pays one look: it leaves this attempt behind those
 // before it. A call for which there is no room is not told: what it costs would be more of
@@ -58,7 +58,7 @@ func (r *rule) Ask(now *rules.Now, ask *rules.Ask) {
 	if refused != nil && (now.Faultless || refused.Code() == tool.CodeOverloaded || !worthTelling(refused)) {
 		return
 	}
-	r.operation, r.log = tool.Shorten(r.call.Tool, maxName), strangers
+	r.operation, r.log = tool.Shorten(r.call.Tool, maxName), unknownTools
 	if now.Args != nil && r.call.Route != nil {
 		// Of a tool that is not there nobody knows which arguments are secret, and they do
 		// not matter.
@@ -135,8 +135,8 @@ func (r *rule) failure(now *rules.Now) *failures.Failure {
 	f := &failures.Failure{
 		Operation: r.operation, Target: r.target, Arguments: r.args,
 		Code: a.Code(), MayHaveRun: now.Claimed && now.MayHaveRun,
-		At:   now.At, // it is told in minutes, for which the clocks of sidecars are near enough
-		Room: now.Room, MaxChars: r.how.MaxChars, Callable: r.callable(),
+		At:        now.At, // it is told in minutes, for which the clocks of sidecars are near enough
+		CharsLeft: now.CharsLeft, MaxChars: r.how.MaxChars, Callable: r.callable(),
 		Earlier: before(r.heard.Entries(r.earlier), r.written.Entry),
 		Recent:  before(r.heard.Entries(r.recent), r.written.Recent),
 	}

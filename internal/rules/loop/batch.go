@@ -20,7 +20,7 @@ func Beside(calls []*rules.Call, made func(i int) bool) {
 	message := messageOf(calls)
 	alike := map[prompted][]int{}
 	for i, c := range calls {
-		if c.Stranger || c.Profile.Guard == nil {
+		if c.UnknownProfile || c.Profile.Guard == nil {
 			continue
 		}
 		if c.Batch.Message == 0 {

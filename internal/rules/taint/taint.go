@@ -39,7 +39,7 @@ func New(memory *Memory) rules.Maker {
 			return nil
 		}
 		r := &rule{call: c, memory: memory}
-		if c.Route != nil && !c.Stranger {
+		if c.Route != nil && !c.UnknownProfile {
 			r.says = c.Snapshot.Taints(c.Route)
 			r.sensitive = c.Route.Tool.Policy.RefuseTainted && !c.Profile.AllowTainted
 		}

@@ -34,8 +34,8 @@ type operation struct {
 	// transaction, when the first one came to nothing.
 	apply func(dedupe.Rows)
 	// bytes is roughly how much it writes, and room what it does to a file that is full.
-	bytes int
-	room  dedupe.Room
+	bytes  int
+	demand dedupe.Demand
 
 	// taken is set by the committer, or by the caller who withdraws the operation, whoever
 	// comes first.
@@ -45,7 +45,7 @@ type operation struct {
 }
 
 func newOperation(step *dedupe.Step) *operation {
-	return &operation{apply: step.Apply, bytes: step.Bytes, room: step.Room, done: make(chan struct{})}
+	return &operation{apply: step.Apply, bytes: step.Bytes, demand: step.Demand, done: make(chan struct{})}
 }
 
 // take reports that nobody else has taken the operation.
@@ -167,10 +167,10 @@ func (s *Store) serve(group []*operation) {
 func fitting(group []*operation, err error) (others []*operation) {
 	most := dedupe.Frees
 	if errors.Is(err, dedupe.ErrFull) {
-		most = slices.MaxFunc(group, func(a, b *operation) int { return cmp.Compare(a.room, b.room) }).room
+		most = slices.MaxFunc(group, func(a, b *operation) int { return cmp.Compare(a.demand, b.demand) }).demand
 	}
 	for _, op := range group {
-		if op.room < most {
+		if op.demand < most {
 			others = append(others, op)
 			continue
 		}

@@ -98,8 +98,8 @@ func spoken(i int) (messages [][]byte) {
 	return messages
 }
 
-// sameSheets reports what of the specimen's conversations is not as it was.
-func sameSheets(t *testing.T, s *Store) error {
+// sameValues reports what of the specimen's conversations is not as it was.
+func sameValues(t *testing.T, s *Store) error {
 	t.Helper()
 	for i := range specimenSize / 2 {
 		name := fmt.Sprint("conversation ", i)
@@ -159,7 +159,7 @@ func TestDamageIsFound(t *testing.T) {
 		if diff := cmp.Diff(known, everything(t, s)); diff != "" {
 			t.Errorf("byte %d, bit %x went unnoticed: %s", at, bit, diff)
 		}
-		if err := sameSheets(t, s); err != nil {
+		if err := sameValues(t, s); err != nil {
 			t.Errorf("byte %d, bit %x went unnoticed: %v", at, bit, err)
 		}
 		if got := keptOutput(t, s); !bytes.Equal(got.Data, output.Data) || !got.Complete {
@@ -209,7 +209,7 @@ func TestTornPagesAreFound(t *testing.T) {
 			if diff := cmp.Diff(known, everything(t, s)); diff != "" {
 				t.Errorf("page %d %s went unnoticed: %s", id, name, diff)
 			}
-			if err := sameSheets(t, s); err != nil {
+			if err := sameValues(t, s); err != nil {
 				t.Errorf("page %d %s went unnoticed: %v", id, name, err)
 			}
 			if err := s.Close(); err != nil {

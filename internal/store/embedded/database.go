@@ -84,7 +84,7 @@ func (d *database) transact(ops []*operation) error {
 		before := len(t.changes)
 		if op.err = t.survive(op.apply); op.err != nil {
 			t.rollback(before)
-		} else if op.room != dedupe.Frees && len(t.changes) != before {
+		} else if op.demand != dedupe.Frees && len(t.changes) != before {
 			least = d.file.reserve()
 		}
 	}
@@ -118,7 +118,7 @@ func (d *database) commit(t *txn, least int64) error {
 	before := f.head
 	next := head{commit: before.commit + 1, clock: t.ms(), tail: t.tail, durable: before.end, end: before.end + int64(len(t.frames))}
 	next.sum = int64(checksum(next.durable, t.frames))
-	err := f.room(partsOf(next.end)-partsOf(before.end), least)
+	err := f.makeFree(partsOf(next.end)-partsOf(before.end), least)
 	if err == nil {
 		hit(failpoint.CommitUnwritten)
 		err = f.writeLog(t.frames)
@@ -207,11 +207,11 @@ func (d *database) reclaim() (progress bool, err error) {
 		return false, nil
 	}
 	free := int64(len(d.file.free))
-	for _, room := range [...]int64{free + max(d.file.most-d.file.segments, 0), free} {
+	for _, most := range [...]int64{free + max(d.file.most-d.file.segments, 0), free} {
 		t := d.begin()
 		before := d.file.head
 		rest := partsOf(before.end)*partSize - before.end // of the last one
-		if err := t.clean(mostCleaned, int(room*partSize+rest)); err != nil || t.tail == before.tail {
+		if err := t.clean(mostCleaned, int(most*partSize+rest)); err != nil || t.tail == before.tail {
 			return false, err
 		}
 		if err = d.commit(t, 0); !errors.Is(err, dedupe.ErrFull) {
@@ -225,7 +225,7 @@ func (d *database) reclaim() (progress bool, err error) {
 // file system that writes nothing in place may be full while the file is not: when something was
 // refused, a commit that changes nothing shows it.
 func (d *database) vacancy() error {
-	err := d.file.room(1, d.file.reserve()+partsOf(d.file.largest))
+	err := d.file.makeFree(1, d.file.reserve()+partsOf(d.file.largest))
 	switch {
 	case err == nil && d.refused:
 		err = d.commit(d.begin(), 0)

@@ -126,7 +126,7 @@ func explain(path string, err error) error {
 
 // Do implements dedupe.Engine. It returns when what the step changes is on the disk.
 func (s *Store) Do(ctx context.Context, step *dedupe.Step) error {
-	if step.Room == dedupe.Begins && s.queue != nil {
+	if step.Demand == dedupe.Begins && s.queue != nil {
 		// What would begin something has mostly begun, or is refused, where it changes
 		// nothing: then nobody waits for the disk.
 		if err := s.look(ctx, step.Apply); !errors.Is(err, errLook) {

@@ -135,7 +135,7 @@ func (s *Store) standStill(t testing.TB) (goesOn func()) {
 		return sync()
 	}
 	go s.do(context.Background(), own(dedupe.Frees, 0, func(t *txn) {
-		t.SetSheet(dedupe.Sheet{Kind: 't', Name: "whatever"}, "x", time.Hour)
+		t.SetValue(dedupe.ValueKey{Kind: 't', Name: "whatever"}, "x", time.Hour)
 	}))
 	<-stands
 	return func() { close(released) }

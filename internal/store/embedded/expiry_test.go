@@ -137,7 +137,7 @@ func TestWhatIsLiveIsMoved(t *testing.T) {
 				if diff := cmp.Diff(known, everything(t, s)); diff != "" {
 					t.Errorf("round %d: %s", round, diff)
 				}
-				if err := sameSheets(t, s); err != nil {
+				if err := sameValues(t, s); err != nil {
 					t.Errorf("round %d: %v", round, err)
 				}
 				if got := keptOutput(t, s); !bytes.Equal(got.Data, output.Data) {
@@ -191,16 +191,16 @@ func TestAForgottenClaimIsRestored(t *testing.T) {
 func TestARowIsChangedAsItIsMoved(t *testing.T) {
 	t.Parallel()
 	s := open(t, filepath.Join(t.TempDir(), "store.db"), Options{})
-	sheet := dedupe.Sheet{Kind: dedupe.TallySheet, Name: "changed"}
+	sheet := dedupe.ValueKey{Kind: dedupe.TallyValue, Name: "changed"}
 	transcribed(t, s, "c", spoken(1), time.Hour)
 	s.mustDo(t, func(t *txn) {
-		t.SetSheet(sheet, "before", time.Hour)
+		t.SetValue(sheet, "before", time.Hour)
 	})
 	s.still(func() {
 		txn := s.begin()
 		head := conversation.Write{Key: transcriptKey("c"), Was: []byte("head of c"), Head: []byte("after"), After: 2, Messages: spoken(1), TTL: time.Hour}
 		txn.writeConversation(conversationKey(head.Key), &head)
-		txn.SetSheet(sheet, "after", time.Hour)
+		txn.SetValue(sheet, "after", time.Hour)
 		if err := errors.Join(txn.failed, txn.clean(mostCleaned, math.MaxInt), s.commit(txn, 0)); err != nil {
 			t.Fatal(err)
 		}
@@ -209,7 +209,7 @@ func TestARowIsChangedAsItIsMoved(t *testing.T) {
 		}
 	})
 	for range 2 {
-		if got, err := read(t.Context(), s, func(t *txn) string { return t.Sheet(sheet) }); err != nil || got != "after" {
+		if got, err := read(t.Context(), s, func(t *txn) string { return t.Value(sheet) }); err != nil || got != "after" {
 			t.Errorf("the sheet is %q, %v", got, err)
 		}
 		got, err := s.ReadConversation(t.Context(), transcriptKey("c"), 0, 1<<20)

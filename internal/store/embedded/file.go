@@ -280,7 +280,7 @@ const leastReserve, mostReserve = 2, 16
 
 // room makes the file grow until so many segments are free beside the reserve. It reports
 // why it cannot, if fewer than least would be left of that.
-func (f *file) room(need, least int64) error {
+func (f *file) makeFree(need, least int64) error {
 	var why error
 	for want := need + max(least, f.reserve()+partsOf(f.largest)); int64(len(f.free)) < want && why == nil; {
 		why = f.grow(max(want-int64(len(f.free)), min(f.segments/16, mostGrowth)))

@@ -35,7 +35,7 @@ const (
 	conversationRow = 'c' // the head of one
 	messageRow      = 'm'
 	indexRow        = 'i' // by which terms a call is found
-	logRow          = 'l' // sheets have the kinds of package dedupe, and this one
+	logRow          = 'l' // values have the kinds of package dedupe, and this one
 )
 
 // frame is one, as it was read.
@@ -150,7 +150,7 @@ func decodeKey(b []byte) (k tool.CallID) {
 	return k
 }
 
-func sheetKey(name dedupe.Sheet) []byte {
+func valueKey(name dedupe.ValueKey) []byte {
 	return keyOf(name.Tenant, name.Conversation, name.Name)
 }
 

@@ -271,7 +271,7 @@ func TestNobodyWaitsForAllOfTheLog(t *testing.T) {
 	}
 	op := func() *dedupe.Step {
 		return own(dedupe.Begins, 1, func(t *txn) {
-			t.SetSheet(dedupe.Sheet{Kind: dedupe.TallySheet, Name: "new"}, strings.Repeat("x", 2<<20), time.Hour)
+			t.SetValue(dedupe.ValueKey{Kind: dedupe.TallyValue, Name: "new"}, strings.Repeat("x", 2<<20), time.Hour)
 		})
 	}
 	s.still(func() { s.file.most = s.file.segments })

@@ -198,7 +198,7 @@ func (m *modelled) change() {
 	switch m.random.IntN(4) {
 	case 0:
 		m.put("sheet "+name, body, size, keep, m.do(m.t.Context(), own(dedupe.Frees, size, func(t *txn) {
-			t.SetSheet(tallied(name), body, keep)
+			t.SetValue(tallied(name), body, keep)
 		})))
 	case 1:
 		m.admit(name, keep)
@@ -380,7 +380,7 @@ func (m *modelled) expires(kind, name string) (ms int64) {
 	m.still(func() {
 		switch kind {
 		case "sheet ":
-			ms = m.index.rows[m.index.digest(dedupe.TallySheet, sheetKey(tallied(name)))].expires
+			ms = m.index.rows[m.index.digest(dedupe.TallyValue, valueKey(tallied(name)))].expires
 		case "call ":
 			ms = m.index.rows[m.index.digest(recordRow, encodeKey(request(name, 0).Key))].expires
 		case "found ":
@@ -392,11 +392,13 @@ func (m *modelled) expires(kind, name string) (ms int64) {
 	return ms
 }
 
-func tallied(name string) dedupe.Sheet { return dedupe.Sheet{Kind: dedupe.TallySheet, Name: name} }
+func tallied(name string) dedupe.ValueKey {
+	return dedupe.ValueKey{Kind: dedupe.TallyValue, Name: name}
+}
 
 func (m *modelled) sheet(name string) (string, error) {
 	return read(m.t.Context(), m.Store, func(t *txn) string {
-		return t.Sheet(tallied(name))
+		return t.Value(tallied(name))
 	})
 }
 

@@ -55,7 +55,7 @@ func aCommit(t *testing.T, round, size int) (before, after []byte) {
 	finished(t, s, "early", "ok")
 	for range round * 3 {
 		s.mustDo(t, func(t *txn) {
-			t.SetSheet(dedupe.Sheet{Kind: dedupe.TallySheet, Name: "filler"}, strings.Repeat("x", 20_000), time.Hour)
+			t.SetValue(dedupe.ValueKey{Kind: dedupe.TallyValue, Name: "filler"}, strings.Repeat("x", 20_000), time.Hour)
 		})
 	}
 	claim(t, s, about("last"))

@@ -52,13 +52,13 @@ func (t *txn) SetCall(key tool.CallID, record *dedupe.Record, retention time.Dur
 // Awaited does nothing: there is no other process to tell.
 func (*txn) Awaited(tool.CallID) {}
 
-func (t *txn) Sheet(name dedupe.Sheet) string {
-	body, _ := t.get(name.Kind, sheetKey(name))
+func (t *txn) Value(name dedupe.ValueKey) string {
+	body, _ := t.get(name.Kind, valueKey(name))
 	return string(body)
 }
 
-func (t *txn) SetSheet(name dedupe.Sheet, body string, keep time.Duration) {
-	key, expires := sheetKey(name), t.now.Add(keep)
+func (t *txn) SetValue(name dedupe.ValueKey, body string, keep time.Duration) {
+	key, expires := valueKey(name), t.now.Add(keep)
 	if keep == 0 {
 		_, expires = t.get(name.Kind, key)
 	}
@@ -88,14 +88,14 @@ func (t *txn) supersede(record *dedupe.Record, name []byte, v *indexed) (outdate
 }
 
 func (t *txn) Append(key tool.CallID, a dedupe.Append, keep time.Duration) {
-	name := dedupe.Sheet{Tenant: key.Tenant, Conversation: key.Conversation, Kind: logRow, Name: a.Log}
-	t.SetSheet(name, string(a.AppendTo([]byte(t.Sheet(name)))), keep)
+	name := dedupe.ValueKey{Tenant: key.Tenant, Conversation: key.Conversation, Kind: logRow, Name: a.Log}
+	t.SetValue(name, string(a.AppendTo([]byte(t.Value(name)))), keep)
 }
 
 func (t *txn) Logs(key tool.CallID, names []string, into *dedupe.Logs) {
 	*into = nil
 	for _, name := range names {
-		body := t.Sheet(dedupe.Sheet{Tenant: key.Tenant, Conversation: key.Conversation, Kind: logRow, Name: name})
+		body := t.Value(dedupe.ValueKey{Tenant: key.Tenant, Conversation: key.Conversation, Kind: logRow, Name: name})
 		entries, err := dedupe.DecodeLog([]byte(body))
 		t.Fail(err)
 		*into = append(*into, entries)

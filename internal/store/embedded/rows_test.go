@@ -37,7 +37,7 @@ func sheets(t testing.TB, s *Store, conversation string) dedupe.Known {
 	return noted
 }
 
-func TestExpiredSheetsLeaveTheFile(t *testing.T) {
+func TestExpiredValuesLeaveTheFile(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		s := open(t, filepath.Join(t.TempDir(), "store.db"), Options{})
@@ -72,15 +72,15 @@ func TestExpiredSheetsLeaveTheFile(t *testing.T) {
 }
 
 // The sheet of a tenant is no other's, whatever its conversations are called.
-func TestKeysOfSheets(t *testing.T) {
+func TestKeysOfValues(t *testing.T) {
 	t.Parallel()
-	seen := map[string]dedupe.Sheet{}
+	seen := map[string]dedupe.ValueKey{}
 	for _, tenant := range []string{"", "t", "e", "t\x00", "t\x00\x01"} {
 		for _, conversation := range []string{"", "c", "e", "t", "c\x00\x01"} {
-			for _, kind := range []byte{dedupe.TallySheet, dedupe.EffectSheet, logRow} {
+			for _, kind := range []byte{dedupe.TallyValue, dedupe.EffectValue, logRow} {
 				for _, name := range []string{"", "e", "t", "c"} {
-					sheet := dedupe.Sheet{Tenant: tenant, Conversation: conversation, Kind: kind, Name: name}
-					key := string(kind) + string(sheetKey(sheet))
+					sheet := dedupe.ValueKey{Tenant: tenant, Conversation: conversation, Kind: kind, Name: name}
+					key := string(kind) + string(valueKey(sheet))
 					if other, known := seen[key]; known {
 						t.Errorf("%+v has the key of %+v", sheet, other)
 					}
@@ -92,22 +92,22 @@ func TestKeysOfSheets(t *testing.T) {
 }
 
 // A sheet that is changed with no time of its own is kept as long as it would have been.
-func TestASheetKeepsItsTime(t *testing.T) {
+func TestAValueKeepsItsTime(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		s := open(t, filepath.Join(t.TempDir(), "store.db"), Options{})
-		name := dedupe.Sheet{Tenant: "acme", Conversation: "c", Kind: dedupe.EffectSheet, Name: "x"}
+		name := dedupe.ValueKey{Tenant: "acme", Conversation: "c", Kind: dedupe.EffectValue, Name: "x"}
 		set := func(body string, keep time.Duration) {
 			t.Helper()
 			if err := s.do(t.Context(), own(dedupe.Frees, 1, func(t *txn) {
-				t.SetSheet(name, body, keep)
+				t.SetValue(name, body, keep)
 			})); err != nil {
 				t.Fatal(err)
 			}
 		}
 		has := func(want string) {
 			t.Helper()
-			body, err := read(t.Context(), s, func(t *txn) string { return t.Sheet(name) })
+			body, err := read(t.Context(), s, func(t *txn) string { return t.Value(name) })
 			if body != want || err != nil {
 				t.Errorf("it has %q, %v; want %q", body, err, want)
 			}

@@ -21,7 +21,7 @@ import (
 func (s *Store) mustPut(t *testing.T, name string, n int, keep time.Duration) {
 	t.Helper()
 	s.mustDo(t, func(t *txn) {
-		t.SetSheet(dedupe.Sheet{Kind: dedupe.TallySheet, Name: name}, strings.Repeat("x", n), keep)
+		t.SetValue(dedupe.ValueKey{Kind: dedupe.TallyValue, Name: name}, strings.Repeat("x", n), keep)
 	})
 }
 
@@ -81,8 +81,8 @@ func TestALogEndsWithItsSegment(t *testing.T) {
 			s.mustPut(t, fmt.Sprint(i), segmentSize/2, time.Minute)
 		}
 		_, end := logIs(s)
-		name := dedupe.Sheet{Kind: dedupe.TallySheet, Name: "last"}
-		rest := int(2*partSize-end%partSize) - frameBytes - len(sheetKey(name))
+		name := dedupe.ValueKey{Kind: dedupe.TallyValue, Name: "last"}
+		rest := int(2*partSize-end%partSize) - frameBytes - len(valueKey(name))
 		s.mustPut(t, name.Name, rest, time.Minute)
 		time.Sleep(3 * time.Minute)
 		synctest.Wait()
@@ -145,7 +145,7 @@ func TestACommitThatCameToNoEndOverWhatWasFreed(t *testing.T) {
 				t.Fatal("nothing was freed")
 			}
 			t2 := s.begin() // which is written, and has no head
-			if t2.set(dedupe.TallySheet, []byte("y"), t2.now.Add(time.Hour), make([]byte, len(s.file.free)*partSize)); t2.failed != nil {
+			if t2.set(dedupe.TallyValue, []byte("y"), t2.now.Add(time.Hour), make([]byte, len(s.file.free)*partSize)); t2.failed != nil {
 				t.Fatal(t2.failed)
 			}
 			s.writeUnfinished(t, t2)
@@ -210,7 +210,7 @@ func TestTwoCommitsThatCameToNoEndAreNone(t *testing.T) {
 			}
 			sector = offset/512*512 + 1024
 			row := func(key string, size int64) error {
-				txn.set(dedupe.TallySheet, []byte(key+value), txn.now.Add(time.Hour), make([]byte, size))
+				txn.set(dedupe.TallyValue, []byte(key+value), txn.now.Add(time.Hour), make([]byte, size))
 				return txn.failed
 			}
 			if err := errors.Join(row("a", sector-offset-frameBytes-2), row("b", 600)); err != nil {

@@ -48,8 +48,8 @@ func (d *database) begin() *txn {
 }
 
 // own is a step that is this store's own, of no call.
-func own(room dedupe.Room, bytes int, apply func(t *txn)) *dedupe.Step {
-	return &dedupe.Step{Room: room, Bytes: bytes, Apply: func(of dedupe.Rows) { apply(of.(*txn)) }}
+func own(most dedupe.Demand, bytes int, apply func(t *txn)) *dedupe.Step {
+	return &dedupe.Step{Demand: most, Bytes: bytes, Apply: func(of dedupe.Rows) { apply(of.(*txn)) }}
 }
 
 func (t *txn) ms() int64 { return dedupe.Millis(t.now) }
@@ -162,12 +162,12 @@ func (t *txn) read(p place) (frame, error) {
 // clean moves what is live of the oldest frames to the end of the log, so that it begins
 // after them. It looks at about so many bytes, and moves no more than there is room for: an
 // output gives way then.
-func (t *txn) clean(look, room int) error {
+func (t *txn) clean(look, most int) error {
 	err := t.file.scan(t.tail, t.file.end, func(f frame) (bool, error) {
 		if look <= 0 {
 			return false, nil
 		}
-		if moved, err := t.move(f, room-len(t.frames)); !moved {
+		if moved, err := t.move(f, most-len(t.frames)); !moved {
 			return false, err
 		}
 		look -= int(f.size)
@@ -181,7 +181,7 @@ func (t *txn) clean(look, room int) error {
 }
 
 // move takes a frame to the end of the log, if it is live; unless there is no room for it.
-func (t *txn) move(f frame, room int) (moved bool, err error) {
+func (t *txn) move(f frame, most int) (moved bool, err error) {
 	c := change{frame: f, of: t.index.digest(f.kind, f.key)}
 	if _, newer := t.rows[c.of]; newer || t.index.rows[c.of].place != f.place {
 		return true, nil
@@ -189,7 +189,7 @@ func (t *txn) move(f frame, room int) (moved bool, err error) {
 	if f.kind == messageRow {
 		c.expires = t.index.until(f.key)
 	}
-	if c.expires <= t.ms() || f.kind == outputRow && int(f.size) > room {
+	if c.expires <= t.ms() || f.kind == outputRow && int(f.size) > most {
 		c.gone = true
 		if f.kind == indexRow || f.kind == conversationRow { // of which more is gone than the row
 			c.key, c.value = bytes.Clone(f.key), bytes.Clone(f.value)
@@ -197,7 +197,7 @@ func (t *txn) move(f frame, room int) (moved bool, err error) {
 		t.changes = append(t.changes, c)
 		return true, nil
 	}
-	if int(f.size) > room {
+	if int(f.size) > most {
 		return false, nil
 	}
 	err = t.add(c, f.key, f.value)

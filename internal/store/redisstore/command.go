@@ -25,7 +25,7 @@ const (
 	// process has changed a row in between: one of them always succeeds.
 	mostDecisions = 100
 	// mostRoom bounds the bytes of texts that an unused command keeps room for.
-	mostRoom = 16 << 10
+	mostScratch = 16 << 10
 )
 
 // own is a step that is this store's own, of no call.
@@ -70,12 +70,12 @@ func (c *command) free() {
 	clear(r.read)
 	clear(r.others)
 	clear(r.writes)
-	if cap(r.room) > mostRoom {
-		r.room = nil
+	if cap(r.scratch) > mostScratch {
+		r.scratch = nil
 	}
 	*c = command{done: c.done, words: c.words[:0], rows: rows{
 		said: r.said[:0], read: r.read[:0], plan: r.plan, did: r.did[:0], told: r.told[:0],
-		draft: draft{others: r.others[:0], writes: r.writes[:0], room: r.room},
+		draft: draft{others: r.others[:0], writes: r.writes[:0], scratch: r.scratch},
 	}}
 	commands.Put(c)
 }

@@ -99,21 +99,21 @@ const behind = time.Minute
 
 // period is the place of the key of the period of an instant.
 func (r *draft) period(key tool.CallID, keep time.Duration, ms int64) int {
-	minutes, from := periodOf(keep), len(r.room)
-	r.room = appendPeriod(r.room, r.prefix, shardOfCall(&key), key.Tenant, minutes, ms/aMinute/minutes)
-	return r.other(r.room[from:len(r.room):len(r.room)])
+	minutes, from := periodOf(keep), len(r.scratch)
+	r.scratch = appendPeriod(r.scratch, r.prefix, shardOfCall(&key), key.Tenant, minutes, ms/aMinute/minutes)
+	return r.other(r.scratch[from:len(r.scratch):len(r.scratch)])
 }
 
 // entries are those of a call, as step.lua takes them: the instant of the claim, how many terms
 // there are (1 byte), the terms, and the identity.
 func (r *draft) entries(key tool.CallID, terms []dedupe.Term, ms int64) text {
-	from := len(r.room)
-	r.room = append(appendInstant(r.room, ms), byte(len(terms)))
+	from := len(r.scratch)
+	r.scratch = append(appendInstant(r.scratch, ms), byte(len(terms)))
 	for i := range terms {
-		r.room = append(r.room, terms[i][:]...)
+		r.scratch = append(r.scratch, terms[i][:]...)
 	}
-	r.room = appendKey(r.room, "", "", nowhere, key.Conversation, key.Turn, key.ID)
-	return r.room[from:len(r.room):len(r.room)]
+	r.scratch = appendKey(r.scratch, "", "", nowhere, key.Conversation, key.Turn, key.ID)
+	return r.scratch[from:len(r.scratch):len(r.scratch)]
 }
 
 func appendInstant(b []byte, ms int64) []byte {

@@ -73,8 +73,8 @@ func shardOfCall(k *tool.CallID) shard {
 
 // RecordKey is the key of the record of a call, for whoever looks at it in Redis.
 func RecordKey(prefix string, k tool.CallID) string {
-	var room [128]byte
-	return string(appendKey(room[:0], prefix, "", shardOfCall(&k), k.Tenant, k.Conversation, k.Turn, k.ID))
+	var buffer [128]byte
+	return string(appendKey(buffer[:0], prefix, "", shardOfCall(&k), k.Tenant, k.Conversation, k.Turn, k.ID))
 }
 
 // callOf reads whose record it is that has a key with these parts.

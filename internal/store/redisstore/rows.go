@@ -39,11 +39,11 @@ type rows struct {
 
 // draft is what a step does to rows, until it is decided again.
 type draft struct {
-	prefix string // of keys
-	others []text // keys that are not read
-	writes []write
-	gets   int  // keys that are asked for
-	room   text // holds keys and texts
+	prefix  string // of keys
+	others  []text // keys that are not read
+	writes  []write
+	gets    int  // keys that are asked for
+	scratch text // holds keys and texts
 }
 
 // row is a text under a key; empty where there is none.
@@ -70,7 +70,7 @@ func (r *rows) begin(l *lane) {
 		r.now, r.said = l.clock.now(), r.said[:0]
 	}
 	r.now = r.now.In(ofStep)
-	r.draft = draft{prefix: l.options.KeyPrefix, others: r.others[:0], writes: r.writes[:0], room: r.room[:0]}
+	r.draft = draft{prefix: l.options.KeyPrefix, others: r.others[:0], writes: r.writes[:0], scratch: r.scratch[:0]}
 	r.heard, r.after, r.guess, r.failed = nil, nil, false, nil
 }
 
@@ -122,19 +122,19 @@ func (r *draft) other(key text) int {
 
 // kept returns a text that stays as it is until the step is decided again.
 func (r *draft) kept(body string) text {
-	from := len(r.room)
-	r.room = append(r.room, body...)
-	return r.room[from:len(r.room):len(r.room)]
+	from := len(r.scratch)
+	r.scratch = append(r.scratch, body...)
+	return r.scratch[from:len(r.scratch):len(r.scratch)]
 }
 
 // key makes a key that does.
 func (r *draft) key(kind string, in shard, parts ...string) text {
-	from := len(r.room)
-	r.room = appendKey(r.room, r.prefix, kind, in, parts...)
-	return r.room[from:len(r.room):len(r.room)]
+	from := len(r.scratch)
+	r.scratch = appendKey(r.scratch, r.prefix, kind, in, parts...)
+	return r.scratch[from:len(r.scratch):len(r.scratch)]
 }
 
-// set stores a text at a place, as SetSheet does.
+// set stores a text at a place, as SetValue does.
 func (r *rows) set(at int, body string, keep time.Duration) {
 	r.write('S', at, keep.Milliseconds(), r.kept(body))
 	r.lane.expect(row{key: r.read[at].key, text: body})
@@ -169,9 +169,9 @@ func (r *rows) SetCall(key tool.CallID, record *dedupe.Record, retention time.Du
 	waited, stored := marked(r.read[at].text), dedupe.Stored{Record: *record, Retention: retention}
 	stored.Mark = waited && record.State == dedupe.Claimed
 	sinceWritten(&stored.Record, r.now)
-	from := len(r.room)
-	r.room = stored.AppendSealed(r.room)
-	r.writes = append(r.writes, write{what: 'T', key: at, amount: retention.Milliseconds(), text: r.room[from:], record: record})
+	from := len(r.scratch)
+	r.scratch = stored.AppendSealed(r.scratch)
+	r.writes = append(r.writes, write{what: 'T', key: at, amount: retention.Milliseconds(), text: r.scratch[from:], record: record})
 	r.lane.forget(r.read[at].key)
 	if waited && !stored.Mark {
 		r.write('P', at, 0, r.kept(settledChannel(r.prefix)))
@@ -188,12 +188,12 @@ func (r *rows) Awaited(key tool.CallID) {
 	}
 }
 
-func (r *rows) sheet(name dedupe.Sheet) int {
+func (r *rows) value(name dedupe.ValueKey) int {
 	in := shardOf(name.Tenant, name.Conversation)
 	switch name.Kind {
-	case dedupe.TallySheet:
+	case dedupe.TallyValue:
 		return r.at(r.key("budget/", in, name.Tenant, name.Conversation, name.Name))
-	case dedupe.ReceiptSheet:
+	case dedupe.ReceiptValue:
 		return r.at(r.key("receipt/", in, name.Tenant, name.Conversation, name.Name))
 	}
 	hash := base64.RawURLEncoding.EncodeToString([]byte(name.Name))
@@ -203,10 +203,10 @@ func (r *rows) sheet(name dedupe.Sheet) int {
 	return r.at(r.key("effect/", in, name.Tenant, name.Conversation, hash))
 }
 
-func (r *rows) Sheet(name dedupe.Sheet) string { return r.read[r.sheet(name)].text }
+func (r *rows) Value(name dedupe.ValueKey) string { return r.read[r.value(name)].text }
 
-func (r *rows) SetSheet(name dedupe.Sheet, body string, keep time.Duration) {
-	r.set(r.sheet(name), body, keep)
+func (r *rows) SetValue(name dedupe.ValueKey, body string, keep time.Duration) {
+	r.set(r.value(name), body, keep)
 }
 
 func (r *rows) log(of *tool.CallID, name string) int {

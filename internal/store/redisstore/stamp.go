@@ -24,8 +24,8 @@ const stampBytes = 2 * 8
 
 // stamp returns what is written of a text at a time.
 func stamp[T ~string | ~[]byte](text T, at time.Time) string {
-	var room [mostRowBytes]byte
-	b := append(room[:0], text...)
+	var buffer [mostRowBytes]byte
+	b := append(buffer[:0], text...)
 	for range 2 {
 		b = binary.BigEndian.AppendUint64(b, uint64(dedupe.Millis(at)))
 	}

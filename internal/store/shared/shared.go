@@ -219,7 +219,7 @@ func (s *Store) Find(ctx context.Context, search dedupe.Search) (dedupe.Page, er
 
 // Output implements dedupe.Store.
 func (s *Store) Output(ctx context.Context, tenant, ref string) (dedupe.Output, error) {
-	a, err := s.ask(ctx, Question{Output: &dedupe.Sheet{Tenant: tenant, Name: ref}})
+	a, err := s.ask(ctx, Question{Output: &dedupe.ValueKey{Tenant: tenant, Name: ref}})
 	return a.Output, err
 }
 

@@ -23,7 +23,7 @@ type Question struct {
 	ListOpen bool
 	From     string // of ListOpen: gob sends no pointer to an empty text
 	Find     *dedupe.Search
-	Output   *dedupe.Sheet // tenant and name
+	Output   *dedupe.ValueKey // tenant and name
 	Receipts *lines
 	Now      bool
 	Ping     bool

@@ -113,7 +113,7 @@ func notes(s *suite) {
 	noted("unknown", 3, dedupe.Unknown)
 }
 
-func ownSheets(s *suite) {
+func ownTallies(s *suite) {
 	here := drawn("x", dedupe.Draw{})
 	s.admit(here)
 	s.appends("y", dedupe.Append{Log: "p-1", Entry: []byte("x"), Keep: 1}) // a log of the tally's name

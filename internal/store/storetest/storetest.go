@@ -73,7 +73,7 @@ var cases = []struct {
 	{"logs keep their latest entries", logs, false},
 	{"a log takes an entry once", logOnce, true},
 	{"a refusal is noted unless the call is known", notes, true},
-	{"a conversation has its own tallies and logs", ownSheets, true},
+	{"a conversation has its own tallies and logs", ownTallies, true},
 	{"an effect is had once", effectOnce, false},
 	{"an effect is allowed to be had again", effectAllowed, false},
 	{"an effect has a bound of holders", effectHolders, false},

@@ -43,7 +43,7 @@ func effects() []Mutant {
 		short(one("step.go: nobody holds an effect", stepFile, "if holds != nil {", "if false && holds != nil {", memoryEffects)),
 		one("step.go: an effect is not compared", stepFile, "if req.contends(old.Record, verdict) {", "if false {", memoryEffects),
 		one("step.go: an effect is refused and charged", stepFile, "			a.admission = *refusal\n",
-			"			a.admission = *refusal\n			a.move(&old.Record, &next)\n			for _, c := range a.tallies {\n				a.setSheet(tallySheet(a.key, c.counter), c.encode(), a.keep)\n			}\n", memoryEffects),
+			"			a.admission = *refusal\n			a.move(&old.Record, &next)\n			for _, c := range a.tallies {\n				a.rows.SetValue(tallyKey(a.Call, c.counter), c.encode(), a.keep)\n			}\n", memoryEffects),
 		one("step.go: holders are forgotten before the window is over", stepFile,
 			"encodeHolders(holds), a.req.EffectKey.Keep(a.keep))", "encodeHolders(holds), a.keep)", memoryEffects),
 		one("step.go: a call that is free of its effect holds it", stepFile, "{ return k == s.Call })", "{ return k == s.Call && false })", memoryEffects),

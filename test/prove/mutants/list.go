@@ -119,7 +119,7 @@ func layers() []Mutant {
 		one("call: runs without a claim when the store is down", callClaim,
 			"case c.effect() == tool.ReadOnly && !errors.Is", "case (true || c.effect() == tool.ReadOnly) && !errors.Is", storeDown),
 		one("call: an effect ends with its caller", callRun,
-			"errand.attempt(atWork, n)", "errand.attempt(ctx, n)", leaving),
+			"runner.attempt(atWork, n)", "runner.attempt(ctx, n)", leaving),
 		one("call: the settlement ends with its caller", callSettle,
 			"	ctx = context.WithoutCancel(ctx)\n\tverdict", "	verdict", settlement),
 	}

@@ -44,7 +44,7 @@ type Suite struct {
 var (
 	notLinearizable = regexp.MustCompile(`not linearizable`)
 	conformance     = regexp.MustCompile(`(?m)^\s+--- FAIL: Test(Conformance|OneServer)/`)
-	// sheets are the cases of the conformance suite about tallies and logs.
+	// values are the cases of the conformance suite about tallies and logs.
 	sheets = regexp.MustCompile(`(?m)^\s+--- FAIL: TestConformance/(a_prompt|what_did_not_run|what_changes|tallies|a_ceiling|logs|a_log|a_refusal)`)
 
 	memoryHistories    = Suite{"./test/prove/histories", "^TestMemory$", notLinearizable}
@@ -56,7 +56,7 @@ var (
 	callHistories      = Suite{"./test/prove/histories", "^TestCalls$", regexp.MustCompile(`(?m)^\s+calls_prove_test.go:\d+: history \d+`)}
 	incarnations       = Suite{"./test/prove/histories", "^TestIncarnations$", regexp.MustCompile(`(?m)^\s+(calls|incarnations)_prove_test.go:\d+: history \d+`)}
 	unsynced           = test("./internal/store/embedded", "TestNothingIsAnsweredThatIsNotSynced")
-	sheetTime          = test("./internal/store/embedded", "TestASheetKeepsItsTime")
+	valueTime          = test("./internal/store/embedded", "TestAValueKeepsItsTime")
 	fileGone           = test("./internal/store/embedded", "TestTheFileUnderARunningStore")
 	heldClaim          = test("./dedupe", "TestHeldCountsFromTheRequest")
 	stoppedPredecessor = test("./dedupe", "TestAStoppedPredecessorDoesNothing")

@@ -170,7 +170,7 @@ func advice(t *testing.T, opts failures.Options) catalog.Advice {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return catalog.Advice{Advisor: advisor, Strangers: true}
+	return catalog.Advice{Advisor: advisor, UnknownTools: true}
 }
 
 // With gives the sidecar other parts.

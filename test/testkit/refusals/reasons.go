@@ -103,7 +103,7 @@ var withoutRoom = []Reason{
 	},
 	{
 		Name: "the backend's queue is full", Code: tool.CodeOverloaded, Says: "in time", Words: []string{"explain.NoRoom"},
-		arrange: func(w *world) { w.now(w.charge(func(r *catalog.Route) { r.Room = crowded() })) },
+		arrange: func(w *world) { w.now(w.charge(func(r *catalog.Route) { r.Capacity = crowded() })) },
 	},
 }
 

@@ -19,7 +19,7 @@ const (
 	MostMaxChars = 20_000
 	// roomShare is the part of the room left in a prompt that a block may take: one
 	// in so many.
-	roomShare = 20
+	leftShare = 20
 )
 
 // Options make an Advisor. The zero value is ready for use.
@@ -92,7 +92,7 @@ func (a *Advisor) Explain(f *Failure) Advice {
 		return Advice{}
 	}
 	p := pastOf(f)
-	b := block{failure: f, past: p, most: a.room(f)}
+	b := block{failure: f, past: p, most: a.most(f)}
 	if b.outage = outage(f, p.recent); b.outage == "" {
 		b.suggestions = a.suggestions(f, p)
 		b.corrected = corrected(f, p)
@@ -121,13 +121,13 @@ func (a *Advisor) Foresee(f *Failure) Advice {
 }
 
 // room is the most characters that the block may have.
-func (a *Advisor) room(f *Failure) int {
+func (a *Advisor) most(f *Failure) int {
 	most := a.maxChars
 	if f.MaxChars > 0 {
 		most = min(f.MaxChars, MostMaxChars)
 	}
-	if f.Room > 0 {
-		return min(most, f.Room/roomShare)
+	if f.CharsLeft > 0 {
+		return min(most, f.CharsLeft/leftShare)
 	}
 	return most
 }

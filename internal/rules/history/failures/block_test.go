@@ -26,7 +26,7 @@ func TestTheOldestAttemptsGoFirst(t *testing.T) {
 	told := []string{"  1. ", "  6. ", "Also failed", "Corrected arguments"}
 	before := len(told) + 1
 	for most := 1200; most >= leastBlock; most -= 10 {
-		f.Room = most * roomShare
+		f.CharsLeft = most * leftShare
 		said := c.advisor.Explain(f).Context
 		if n := utf8.RuneCountInString(said); n > most || !strings.Contains(said, "no such file or directory: a.ts") {
 			t.Fatalf("%d characters of %d: %s", n, most, said)

@@ -54,7 +54,7 @@ func anything(r *rand.Rand) *Failure {
 		f.Corrected = `{"path":"a"}`
 	}
 	if r.IntN(4) == 0 {
-		f.Room = r.IntN(40_000)
+		f.CharsLeft = r.IntN(40_000)
 	}
 	f.Target = (*Targeting)(nil).Of(args)
 	return f
@@ -80,8 +80,8 @@ func TestPropertiesOfEveryBlock(t *testing.T) {
 				}
 				advice := c.explain(f)
 				limit := most
-				if f.Room > 0 {
-					limit = min(most, f.Room/20)
+				if f.CharsLeft > 0 {
+					limit = min(most, f.CharsLeft/20)
 				}
 				wantBounded(t, Advice{Context: advice}, limit)
 				if strings.Contains(advice, "gone_to") || strings.Contains(advice, "hunter2") {

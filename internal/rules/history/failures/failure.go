@@ -33,7 +33,7 @@ type Failure struct {
 	At time.Time
 	// Room is how many characters are left in the prompt, as far as that is known; 0
 	// where it is not.
-	Room int
+	CharsLeft int
 	// MaxChars is the cap of this block, where it is not Options.MaxChars; 0 where it is.
 	MaxChars int
 	// Callable reports whether a tool may be named to this caller: it is there, the

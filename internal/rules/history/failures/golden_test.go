@@ -175,11 +175,11 @@ func TestGolden(t *testing.T) {
 			for i := range 3 {
 				c.fails("get_order", fmt.Sprintf(`{"order_id":"A-9","page":%d}`, i), tool.CodeConflict, "busy with something else")
 			}
-			c.change = func(f *Failure) { f.Room = 9_000 }
+			c.change = func(f *Failure) { f.CharsLeft = 9_000 }
 			return c.fails("get_order", `{"order_id":"A-9"}`, tool.CodeConflict, "busy with something else")
 		},
 		"no_room_is_left": func(c *conversation) string {
-			c.change = func(f *Failure) { f.Room = 2_000 }
+			c.change = func(f *Failure) { f.CharsLeft = 2_000 }
 			return c.fails("get_order", `{"order_id":"A-9"}`, tool.CodeConflict, "busy")
 		},
 	} {

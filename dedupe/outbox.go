@@ -24,7 +24,7 @@ const (
 	putTimeout = 3 * time.Second
 )
 
-// courier brings those settlements to the store that reach it later than they should:
+// outbox brings those settlements to the store that reach it later than they should:
 //
 //	Claim.Settle ── not taken in time ──▶ journal ──▶ replay ───┐
 //	                                                            ├──▶ store
@@ -32,7 +32,7 @@ const (
 //
 // What tells what became of a call survives the process in the journal. What only gives a claim
 // back is in memory: the end of its lease does the same, later.
-type courier struct {
+type outbox struct {
 	store Store
 	lease time.Duration
 	alone time.Duration // the patience without a journal
@@ -52,8 +52,8 @@ type courier struct {
 	count   struct{ replayed, forgotten, superseded, lost, corrupt atomic.Int64 }
 }
 
-func newCourier(store Store, o Options, l *life) *courier {
-	c := &courier{
+func newOutbox(store Store, o Options, l *life) *outbox {
+	c := &outbox{
 		store: store, lease: o.Lease, alone: o.Patience, life: l, log: o.Log, late: newQueue(o.Journal, o.LateBytes), pause: replayFirst,
 		unheard: unheard{first: make(chan struct{}, firstTurns), down: make(chan struct{}, downTurns)},
 	}
@@ -71,14 +71,14 @@ func nudge(wake chan<- struct{}) {
 }
 
 // last brings what would be lost with the process to the store, if it takes it now.
-func (c *courier) last(ctx context.Context) {
+func (c *outbox) last(ctx context.Context) {
 	if c.volatile {
 		_, _ = c.replay(ctx) // what is left is told by close
 	}
 }
 
 // close closes the journal, and says what is lost with the process.
-func (c *courier) close() error {
+func (c *outbox) close() error {
 	err := c.late.close()
 	if c.volatile {
 		_, _ = c.late.replay(context.Background(), func(_ context.Context, e Waiting, late Late) error { // it takes all
@@ -92,7 +92,7 @@ func (c *courier) close() error {
 
 // heard notes that the store has answered a request, unless err says that it has not. A record
 // that it cannot read is an answer, and is told an operator.
-func (c *courier) heard(err error) {
+func (c *outbox) heard(err error) {
 	if IsCorrupt(err) {
 		c.count.corrupt.Add(1)
 		c.log.Error("a record is corrupt: nobody can tell from it what became of its call, which is not run until somebody has looked at it", "error", err)
@@ -104,7 +104,7 @@ func (c *courier) heard(err error) {
 }
 
 // patience is how long a settlement may ask the store.
-func (c *courier) patience() time.Duration {
+func (c *outbox) patience() time.Duration {
 	switch {
 	case c.volatile:
 		return c.alone
@@ -127,7 +127,7 @@ func hopeless(err error) bool { return errors.Is(err, ErrInvalid) || IsCorrupt(e
 
 // keep writes a settlement that the store did not take to the journal. It has its own time:
 // what was settled has happened.
-func (c *courier) keep(late Late, storeError error) (SettleVerdict, error) {
+func (c *outbox) keep(late Late, storeError error) (SettleVerdict, error) {
 	log := c.log.With("call", late.Settlement, "store_error", storeError)
 	switch {
 	case hopeless(storeError):
@@ -162,7 +162,7 @@ func inTime(late <-chan time.Time, disk func() error) error {
 
 // write writes a late settlement to the journal, and tells what came of it, whether or not
 // anybody waits for it still.
-func (c *courier) write(log *slog.Logger, late Late) error {
+func (c *outbox) write(log *slog.Logger, late Late) error {
 	err := c.late.put(late)
 	if output := late.Settlement.Output; err != nil && output != nil {
 		// The result matters more than the part of it that was cut.
@@ -188,14 +188,14 @@ var (
 )
 
 // lose counts and says that nobody has a settlement.
-func (c *courier) lose(log *slog.Logger, journalError error) {
+func (c *outbox) lose(log *slog.Logger, journalError error) {
 	c.count.lost.Add(1)
 	log.Error("settlement lost: neither the store nor the journal took it, and its call stays unknown", "journal_error", journalError)
 }
 
 // tell counts and logs what the store has made of the settlement of a claim, if it is not what
 // was to be expected. It returns Settled or Superseded.
-func (c *courier) tell(ctx context.Context, s *Settlement, verdict SettleVerdict) SettleVerdict {
+func (c *outbox) tell(ctx context.Context, s *Settlement, verdict SettleVerdict) SettleVerdict {
 	switch verdict {
 	case SettledAnew:
 		c.count.forgotten.Add(1)
@@ -230,7 +230,7 @@ type LateState struct {
 	InMemory   bool  // what waits is lost with the process, for there is no journal
 }
 
-func (c *courier) state() LateState {
+func (c *outbox) state() LateState {
 	n := &c.count
 	return LateState{
 		Waiting: c.late.waiting(), Damaged: c.late.journal.Damaged(), InMemory: c.volatile && c.late.max > 0,
@@ -248,7 +248,7 @@ const (
 )
 
 // round brings what waits in the journal to the store.
-func (c *courier) round() (rest time.Duration, wake <-chan struct{}) {
+func (c *outbox) round() (rest time.Duration, wake <-chan struct{}) {
 	if c.late.waiting() == 0 {
 		c.pause = replayFirst
 		return untilWoken, c.late.wake
@@ -275,14 +275,14 @@ func (c *courier) round() (rest time.Duration, wake <-chan struct{}) {
 }
 
 // replay brings what waits to the store, once.
-func (c *courier) replay(ctx context.Context) (ended int, left error) {
+func (c *outbox) replay(ctx context.Context) (ended int, left error) {
 	return c.late.replay(ctx, func(ctx context.Context, e Waiting, late Late) error {
 		return Survive(func() error { return c.deliver(ctx, e, late) })
 	})
 }
 
 // deliver brings one entry to the store. An error means that it stays.
-func (c *courier) deliver(ctx context.Context, e Waiting, late Late) error {
+func (c *outbox) deliver(ctx context.Context, e Waiting, late Late) error {
 	if c.life.open.Err() != nil {
 		return ErrClosed
 	}
@@ -319,7 +319,7 @@ func (c *courier) deliver(ctx context.Context, e Waiting, late Late) error {
 
 // record returns the record of a call as it waits in the journal; false when it does not, or
 // only says that the call did not run: others may have run it since.
-func (c *courier) record(ctx context.Context, key tool.CallID) (Record, bool) {
+func (c *outbox) record(ctx context.Context, key tool.CallID) (Record, bool) {
 	_, late, waits := c.late.find(ctx, key)
 	if !waits || late.Settlement.State == NotRun {
 		return Record{}, false
@@ -329,7 +329,7 @@ func (c *courier) record(ctx context.Context, key tool.CallID) (Record, bool) {
 
 // pending answers a request from the journal, when that holds what became of the call; false
 // when the store has to be asked. A store that is not known to be down gets the entry first.
-func (c *courier) pending(ctx context.Context, req Request) (answer Admission, ok bool) {
+func (c *outbox) pending(ctx context.Context, req Request) (answer Admission, ok bool) {
 	e, late, waits := c.late.find(ctx, req.Key)
 	if !waits {
 		return Admission{}, false

@@ -12,8 +12,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// household is the commands of this process, and what ends the rest of each.
-type household struct {
+// commands are the commands of this process, and what ends the rest of each.
+type commands struct {
 	// cells are the cgroups of the commands; nil where none can be made. Then
 	// marks tell whose an orphan is.
 	cells *cells
@@ -42,8 +42,8 @@ const (
 	generations = 1000
 )
 
-// keptHouse is the family of this process; nil while nobody keeps house.
-var keptHouse atomic.Pointer[household]
+// ours are the commands of this process; nil before they are kept.
+var ours atomic.Pointer[commands]
 
 // KeepHouse makes End end all that a command has started, also what has left its
 // group (setsid) and lost its parents: by a cgroup for each command where this
@@ -67,7 +67,7 @@ func keepCells() (release func(), err error) {
 	if err != nil {
 		return nil, err
 	}
-	return keep(&household{cells: made}, os.Getpid() == 1, made.close), nil
+	return keep(&commands{cells: made}, os.Getpid() == 1, made.close), nil
 }
 
 func keepOrphans() (release func(), err error) {
@@ -78,7 +78,7 @@ func keepOrphans() (release func(), err error) {
 	if err := adopt(1); err != nil {
 		return nil, err
 	}
-	return keep(&household{marks: made}, true, func() { _ = adopt(0) }), nil
+	return keep(&commands{marks: made}, true, func() { _ = adopt(0) }), nil
 }
 
 // adopt says whether orphans below this process are given to it.
@@ -92,11 +92,11 @@ func adopt(yes uintptr) error {
 	return nil
 }
 
-// keep makes a household the one of this process. orphaned: orphans are given to it,
+// keep makes commands those of this process. orphaned: orphans are given to it,
 // and have to be waited for, as also the first process of a container has to.
-func keep(h *household, orphaned bool, closing func()) (release func()) {
+func keep(h *commands, orphaned bool, closing func()) (release func()) {
 	h.members, h.leaders = make(map[*exec.Cmd]member), make(map[int]*exec.Cmd)
-	keptHouse.Store(h)
+	ours.Store(h)
 	stop, swept := make(chan struct{}), make(chan struct{})
 	go func() {
 		defer close(swept)
@@ -107,7 +107,7 @@ func keep(h *household, orphaned bool, closing func()) (release func()) {
 	return func() {
 		close(stop)
 		<-swept
-		keptHouse.Store(nil)
+		ours.Store(nil)
 		closing()
 	}
 }
@@ -116,7 +116,7 @@ func keep(h *household, orphaned bool, closing func()) (release func()) {
 // house. It is waited for with its Wait, and then ended with End. may, if not nil, is asked when
 // nothing is waited for any more: false keeps the command from being started.
 func Start(cmd *exec.Cmd, may func() bool) error {
-	h := keptHouse.Load()
+	h := ours.Load()
 	if h == nil {
 		if err := allowed(may); err != nil {
 			return err
@@ -142,13 +142,13 @@ func Start(cmd *exec.Cmd, may func() bool) error {
 // End ends what a command that was waited for has left behind, as far as somebody
 // keeps house.
 func End(cmd *exec.Cmd) {
-	if h := keptHouse.Load(); h != nil {
+	if h := ours.Load(); h != nil {
 		h.end(cmd)
 	}
 }
 
 // expect prepares for a command that is started next; started hears how that went.
-func (h *household) expect(cmd *exec.Cmd) (m member, started func(error), err error) {
+func (h *commands) expect(cmd *exec.Cmd) (m member, started func(error), err error) {
 	if h.cells != nil {
 		m.cell, started, err = h.cells.expect(cmd)
 	} else {
@@ -158,7 +158,7 @@ func (h *household) expect(cmd *exec.Cmd) (m member, started func(error), err er
 }
 
 // end kills what is left of a command, and waits for it.
-func (h *household) end(cmd *exec.Cmd) {
+func (h *commands) end(cmd *exec.Cmd) {
 	h.mu.Lock()
 	m, started := h.members[cmd]
 	delete(h.members, cmd)
@@ -177,7 +177,7 @@ func (h *household) end(cmd *exec.Cmd) {
 
 // endMarked kills the orphans with a mark. What they have started is given to this
 // process when they die, and found in the next turn.
-func (h *household) endMarked(mark uint64) {
+func (h *commands) endMarked(mark uint64) {
 	h.reaping.Lock()
 	defer h.reaping.Unlock()
 	for range generations {

@@ -12,9 +12,9 @@ import (
 // Node's stacks not counted: they say why it ended, or what it waits for.
 const lastLines = 6
 
-// hearsay is a log handler that keeps what servers write beside the protocol, and
+// stderrLines is a log handler that keeps what servers write beside the protocol, and
 // nothing else: it is for who asks once and logs nothing.
-type hearsay struct {
+type stderrLines struct {
 	backend string
 	kept    *keptLines
 }
@@ -25,21 +25,23 @@ type keptLines struct {
 	of map[string][]string
 }
 
-func newHearsay() hearsay { return hearsay{kept: &keptLines{of: make(map[string][]string)}} }
+func newStderrLines() stderrLines {
+	return stderrLines{kept: &keptLines{of: make(map[string][]string)}}
+}
 
 // from returns the last lines of a backend as one, empty when it wrote none.
-func (h hearsay) from(backend string) string {
+func (h stderrLines) from(backend string) string {
 	h.kept.mu.Lock()
 	defer h.kept.mu.Unlock()
 	return strings.Join(h.kept.of[backend], " | ")
 }
 
 // Enabled implements slog.Handler.
-func (hearsay) Enabled(context.Context, slog.Level) bool { return true }
+func (stderrLines) Enabled(context.Context, slog.Level) bool { return true }
 
 // Handle implements slog.Handler. Whatever holds a line of a server has it as the
 // attribute line.
-func (h hearsay) Handle(_ context.Context, record slog.Record) error {
+func (h stderrLines) Handle(_ context.Context, record slog.Record) error {
 	record.Attrs(func(attr slog.Attr) bool {
 		line := strings.TrimSpace(attr.Value.String())
 		if attr.Key != "line" || line == "" || strings.HasPrefix(line, "at ") {
@@ -55,7 +57,7 @@ func (h hearsay) Handle(_ context.Context, record slog.Record) error {
 }
 
 // WithAttrs implements slog.Handler.
-func (h hearsay) WithAttrs(attrs []slog.Attr) slog.Handler {
+func (h stderrLines) WithAttrs(attrs []slog.Attr) slog.Handler {
 	for _, attr := range attrs {
 		if attr.Key == "backend" {
 			h.backend = attr.Value.String()
@@ -65,4 +67,4 @@ func (h hearsay) WithAttrs(attrs []slog.Attr) slog.Handler {
 }
 
 // WithGroup implements slog.Handler: nobody here groups.
-func (h hearsay) WithGroup(string) slog.Handler { return h }
+func (h stderrLines) WithGroup(string) slog.Handler { return h }

@@ -5,7 +5,7 @@ package backend
 const Uncounted = 16 << 10
 
 // Room is the memory that there is for replies, of all calls together.
-type Room interface {
+type Memory interface {
 	// Take takes room for n bytes more of a reply, until the call has ended; false
 	// when there is none. It never waits.
 	Take(n int64) bool
@@ -13,7 +13,7 @@ type Room interface {
 
 // Fits takes room for a reply that grows from one size to another, in bytes. What
 // does not fit is not kept: the reply is cut there. A nil room is without a bound.
-func Fits(room Room, from, to int64) bool {
+func Fits(memory Memory, from, to int64) bool {
 	from, to = max(from, Uncounted), max(to, Uncounted)
-	return room == nil || from >= to || room.Take(to-from)
+	return memory == nil || from >= to || memory.Take(to-from)
 }

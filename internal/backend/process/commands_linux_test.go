@@ -318,7 +318,7 @@ func TestTheRightToStartIsAskedLast(t *testing.T) {
 		t.Skip(err)
 	}
 	defer release()
-	h := keptHouse.Load()
+	h := ours.Load()
 	for _, may := range []bool{true, false} {
 		cmd, err := Spec{Argv: []string{"true"}, Env: []string{"PATH=" + os.Getenv("PATH")}}.Prepare()
 		if err != nil {
