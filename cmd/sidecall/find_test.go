@@ -15,6 +15,7 @@ import (
 
 	"github.com/sidecall/sidecall/internal/store/embedded"
 	sidecallv1 "github.com/sidecall/sidecall/proto/sidecall/v1"
+	"github.com/sidecall/sidecall/test/testkit/harness"
 )
 
 // What is found is told with what it rests on, and with the command to go on with.
@@ -170,7 +171,7 @@ func TestWrongSearches(t *testing.T) {
 // of the sidecar that was started for it is not left behind.
 func TestWhatNobodyReadsLeavesNothingBehind(t *testing.T) {
 	t.Parallel()
-	state, temporary := t.TempDir(), t.TempDir()
+	state, temporary := t.TempDir(), harness.ShortDir(t) // which has a socket for a while
 	store, err := embedded.Open(filepath.Join(state, wrapStore), embedded.Options{})
 	if err == nil {
 		err = store.Close()
