@@ -3,6 +3,7 @@ package server
 import (
 	"context"
 	"fmt"
+	"math"
 	"runtime"
 	"strings"
 	"sync"
@@ -40,6 +41,16 @@ func manyLabels(n int) map[string]string {
 		labels[fmt.Sprint(i)] = ""
 	}
 	return labels
+}
+
+// Tokens are never fewer than none, which a program could not report.
+func TestTokensBeyondAllCounting(t *testing.T) {
+	read, err := service(calltest.New(t)).ReadMessage(t.Context(), &sidecallv1.ReadMessageRequest{
+		MessageJson: `{"type":"message","role":"assistant","content":[],"usage":{"input_tokens":9223372036854775807,"output_tokens":9223372036854775807,"cache_read_input_tokens":-1}}`,
+	})
+	if err != nil || read.GetTokens() != math.MaxInt64 {
+		t.Errorf("%v, %v", read, err)
+	}
 }
 
 // What is wrong with what the calls share is said once, for the program.

@@ -25,6 +25,8 @@ type turn struct {
 	// results are in the order of the calls; nil is one that requests have.
 	results  []*sidecallv1.ExecuteToolResponse
 	requests []call.Request
+	// custom are the ids of the calls that are no function's.
+	custom []string
 	// load is what the calls hold that the request has not brought.
 	load limit.Load
 }
@@ -143,7 +145,7 @@ func (s *Service) run(ctx context.Context, lease catalog.Lease, t *turn, most in
 
 // response has the messages that tell of the results.
 func (t *turn) response() (*sidecallv1.RunMessageResponse, error) {
-	messages, err := written(t.format, t.results)
+	messages, err := written(t.format, t.results, t.custom...)
 	if err != nil {
 		return nil, err
 	}
@@ -175,7 +177,7 @@ func (s *Service) open(ctx context.Context, snapshot *catalog.Snapshot, req *sid
 	if err != nil {
 		return transcriptStatus(ctx, err)
 	}
-	t.format, one.PromptId = head.Provider, cmp.Or(head.Prompt, one.GetPromptId())
+	t.format, t.custom, one.PromptId = head.Provider, customs(asked), cmp.Or(head.Prompt, one.GetPromptId())
 	ctx = context.WithValue(ctx, loadKey{}, &t.load)
 	message := one.GetMessageId()
 	size := 0

@@ -315,3 +315,37 @@ func TestTheOpenCallsOfAConversation(t *testing.T) {
 		t.Errorf("when all is answered: %v, %v", res, err)
 	}
 }
+
+// A call that is no function's is for its program to run: nobody else makes it, or says that
+// it has not run, and it is answered in the form of its kind.
+func TestACustomCallThatAConversationHasLeftOpen(t *testing.T) {
+	for format, c := range map[string]struct{ message, answered string }{
+		"openai":           {`{"role":"assistant","tool_calls":[{"id":"a","type":"custom","custom":{"name":"pay","input":"{\"order_id\":\"A-1\"}"}}]}`, `"tool_call_id":"a"`},
+		"openai-responses": {`{"type":"custom_tool_call","call_id":"a","name":"pay","input":"{\"order_id\":\"A-1\"}"}`, `"type":"custom_tool_call_output"`},
+	} {
+		t.Run(format, func(t *testing.T) {
+			var heard []backend.Invocation
+			s := newConversing(t, map[string]*calltest.Backend{"pay": hearing(&heard)})
+			s.append(&sidecallv1.AppendMessagesRequest{
+				ConversationId: "c1", Provider: format, TurnId: "t1", MessagesJson: []string{`{"role":"user","content":"Pay."}`, c.message},
+			})
+			resumed, err := s.conversations.ResumeConversation(t.Context(), &sidecallv1.ResumeConversationRequest{ConversationId: "c1"})
+			if err != nil || len(resumed.GetPending()) != 1 || len(resumed.GetAnswersJson()) != 1 {
+				t.Fatalf("%v, %v", resumed, err)
+			}
+			pending := resumed.GetPending()[0]
+			if pending.GetState() != sidecallv1.Pending_PENDING_UNKNOWN || pending.GetResult().GetRecorded() {
+				t.Errorf("pending is %v", pending)
+			}
+			made, err := s.tools.RunMessage(t.Context(), &sidecallv1.RunMessageRequest{OpenAtVersion: 2, Shared: &sidecallv1.ExecuteToolRequest{ConversationId: "c1"}})
+			if err != nil || len(heard) != 0 || len(made.GetMessagesJson()) != 1 {
+				t.Fatalf("%d were made: %v, %v", len(heard), made, err)
+			}
+			for _, answer := range []string{resumed.GetAnswersJson()[0], made.GetMessagesJson()[0]} {
+				if !strings.Contains(answer, c.answered) || !strings.Contains(answer, "OUTCOME_UNKNOWN") {
+					t.Errorf("the answer is %s", answer)
+				}
+			}
+		})
+	}
+}

@@ -68,13 +68,13 @@ func (s *Conversations) tell(ctx context.Context, key conversation.Key, head *co
 		fitting.Add(i, made[i], pending.GetResult())
 		res.Pending = append(res.Pending, pending)
 	}
-	if res.AnswersJson, err = answers(head.Provider, res.GetPending()); err != nil || proto.Size(res) <= pageBytes {
+	if res.AnswersJson, err = answers(head.Provider, res.GetPending(), asked); err != nil || proto.Size(res) <= pageBytes {
 		return err
 	}
 	for _, p := range res.GetPending() {
 		p.Result = brief(p.GetResult())
 	}
-	res.AnswersJson, err = answers(head.Provider, res.GetPending())
+	res.AnswersJson, err = answers(head.Provider, res.GetPending(), asked)
 	return err
 }
 
@@ -117,7 +117,7 @@ func beside(res *sidecallv1.ResumeConversationResponse, messages []conversation.
 func (s *Conversations) pending(ctx context.Context, key conversation.Key, asked conversation.Asked, age time.Duration) (*sidecallv1.PendingCall, tool.CallID, error) {
 	made := call.Request{
 		Key:  tool.CallID{Tenant: key.Tenant, Conversation: key.ID, Turn: asked.Turn, ID: asked.ID},
-		Tool: asked.Tool, Arguments: asked.Arguments, Offered: s.Offered,
+		Tool: asked.Tool, Arguments: asked.Arguments, Custom: asked.Custom, Offered: s.Offered,
 	}
 	state, res, err := s.Executor.Records().Pending(ctx, made, age)
 	if err != nil {
@@ -127,12 +127,22 @@ func (s *Conversations) pending(ctx context.Context, key conversation.Key, asked
 }
 
 // answers are the messages that tell of the pending calls.
-func answers(format provider.Format, pending []*sidecallv1.PendingCall) ([]string, error) {
+func answers(format provider.Format, pending []*sidecallv1.PendingCall, asked []conversation.Asked) ([]string, error) {
 	results := make([]*sidecallv1.ExecuteToolResponse, len(pending))
 	for i, p := range pending {
 		results[i] = p.GetResult()
 	}
-	return written(format, results)
+	return written(format, results, customs(asked)...)
+}
+
+// customs are the ids of the calls that are no function's.
+func customs(asked []conversation.Asked) (ids []string) {
+	for _, a := range asked {
+		if a.Custom != "" {
+			ids = append(ids, a.ID)
+		}
+	}
+	return ids
 }
 
 // openAt returns the open calls of a conversation that is at a version, and how long ago
@@ -149,9 +159,9 @@ func (s *Conversations) openAt(ctx context.Context, key conversation.Key, versio
 	return head, asked, now.Sub(head.CalledAt), err
 }
 
-// written are the messages that tell of results.
-func written(format provider.Format, results []*sidecallv1.ExecuteToolResponse) ([]string, error) {
-	messages, err := provider.Answers(format, results)
+// written are the messages that tell of results, as provider.Answers makes them.
+func written(format provider.Format, results []*sidecallv1.ExecuteToolResponse, custom ...string) ([]string, error) {
+	messages, err := provider.Answers(format, results, custom...)
 	if err != nil {
 		return nil, status.Errorf(codes.DataLoss, "the calls cannot be answered: %v", err)
 	}

@@ -96,6 +96,23 @@ func TestWhatIsSaidOfASecretIsNotShown(t *testing.T) {
 	}
 }
 
+// What cannot be sent is shown without the secrets in it.
+func TestASecretInWhatCannotBeSentIsNotShown(t *testing.T) {
+	wrong := tool.Failure{
+		Code: tool.CodeInvalidArgs, Evidence: tool.NotExecuted, ErrorType: "invalid_args", CallerFault: true,
+		Field: "order", Constraint: "it is sent in the URL", Message: `{"id":7,"pin":"hunter2"}`,
+	}
+	s := calltest.New(t, calltest.NewRoute(t, "find", tool.ReadOnly, calltest.Fails(calltest.Always, wrong), func(r *catalog.Route) {
+		r.Tool.InputSchema = json.RawMessage(`{"type":"object","properties":{"order":{"type":"object","properties":{"pin":{"type":"string","writeOnly":true}}}}}`)
+	}))
+	req := calltest.Request("toolu_1", "find")
+	req.ArgumentsJson = `{"order":{"pin":"hunter2","id":7}}`
+	res := s.Call(req)
+	if got := res.GetError().GetReceived(); got != `{"id":7,"pin":"(redacted)"}` || strings.Contains(res.String(), "hunter2") {
+		t.Errorf("received %s of %v", got, res)
+	}
+}
+
 // mistaken says that a call is unknown which is running.
 type mistaken struct{ dedupe.Store }
 

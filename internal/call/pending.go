@@ -59,6 +59,8 @@ func (e Records) notRunYet(c recorded, age time.Duration) (sidecallv1.Pending, *
 	switch {
 	case e.Dedupe.AtWork(c.Key): // it is about to be claimed
 		return sidecallv1.Pending_PENDING_IN_PROGRESS, c.result().Refused(explain.InProgress(c.Key.ID), explain.WhenInProgress)
+	case c.Custom != "":
+		return sidecallv1.Pending_PENDING_UNKNOWN, c.result().Refused(c.subject().Custom(c.Custom), 0)
 	case c.Record.State == dedupe.Absent && e.Dedupe.MayBeForgotten(age):
 		forgotten := dedupe.MayHaveRun
 		if c.effect().Repeatable() {

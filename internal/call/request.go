@@ -28,7 +28,9 @@ type Request struct {
 	// Tool and Arguments are the model's; empty arguments mean {}. Arguments are
 	// what was sent byte by byte, also where that is not UTF-8.
 	Tool, Arguments string
-	Profile         string
+	// Custom is the type of a call that is no function's, which its program runs.
+	Custom  string
+	Profile string
 	// Offered are the profiles that the caller may choose from; nil is all.
 	Offered []string
 	// ValidateOnly: nothing is run.

@@ -14,6 +14,8 @@ type Asked struct {
 
 	// Arguments are the model's, untouched.
 	Arguments string
+	// Custom is as in provider.Call.
+	Custom string
 }
 
 // Pending returns the open calls of a conversation, in their order.
@@ -41,7 +43,7 @@ func (b *Book) Pending(ctx context.Context, key Key, head *Head) ([]Asked, error
 		if !found {
 			return nil, fmt.Errorf("%w: message %d has no call %s", ErrCorrupt, call.At, tool.Quote(call.ID))
 		}
-		all = append(all, Asked{Call: call, Arguments: asked.Arguments()})
+		all = append(all, Asked{Call: call, Arguments: asked.Arguments(), Custom: asked.Custom})
 	}
 	return all, nil
 }

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	sidecallv1 "github.com/sidecall/sidecall/proto/sidecall/v1"
@@ -23,11 +24,12 @@ type object = map[string]any
 //	anthropic         one user message with a tool_result block per call
 //	openai            one tool message per call, then, when there are pictures, a user
 //	                  message that has them
-//	openai-responses  one function_call_output item per call
+//	openai-responses  one function_call_output item per call, one custom_tool_call_output
+//	                  for each whose id is in custom
 //
 // A result's content stands there word for word, and after it what was tried before and
 // what is to be noticed. Without results there is nothing to tell.
-func Answers(format Format, results []*sidecallv1.ExecuteToolResponse) ([]json.RawMessage, error) {
+func Answers(format Format, results []*sidecallv1.ExecuteToolResponse, custom ...string) ([]json.RawMessage, error) {
 	if len(results) == 0 {
 		return nil, nil
 	}
@@ -38,7 +40,7 @@ func Answers(format Format, results []*sidecallv1.ExecuteToolResponse) ([]json.R
 	case OpenAI:
 		messages = toOpenAI(results)
 	case OpenAIResponses:
-		messages = toResponses(results)
+		messages = toResponses(results, custom)
 	default:
 		return nil, fmt.Errorf("%w: %q", ErrNoFormat, format)
 	}
@@ -170,11 +172,14 @@ func toOpenAI(results []*sidecallv1.ExecuteToolResponse) []object {
 	return messages
 }
 
-func toResponses(results []*sidecallv1.ExecuteToolResponse) []object {
+func toResponses(results []*sidecallv1.ExecuteToolResponse, custom []string) []object {
 	items := make([]object, len(results))
 	for i, r := range results {
 		said := texts(r, pictures)
 		items[i] = object{"type": "function_call_output", "call_id": r.GetToolUseId(), "output": strings.Join(said, "\n\n")}
+		if slices.Contains(custom, r.GetToolUseId()) {
+			items[i]["type"] = "custom_tool_call_output"
+		}
 		var shown []object
 		eachShown(r, pictures, func(mediaType, data string) {
 			shown = append(shown, object{"type": "input_image", "image_url": "data:" + mediaType + ";base64," + data})

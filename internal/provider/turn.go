@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 
@@ -184,7 +185,7 @@ func (m *envelope) anthropic() (*Turn, error) {
 
 func (u *usage) anthropic() (tokens int64) {
 	for _, some := range []loose[int64]{u.Input, u.Output, u.CacheWrites, u.CacheReads} {
-		tokens += max(some.is, 0)
+		tokens += min(max(some.is, 0), math.MaxInt64-tokens)
 	}
 	return tokens
 }

@@ -91,6 +91,7 @@ func Start(ctx context.Context, service Service, log slog.Handler) (*Telemetry, 
 	t := &Telemetry{Logger: slog.New(log), local: slog.New(log)}
 	otel.SetErrorHandler(&complaints{logger: t.local, seldom: rate.Sometimes{Interval: complaintEvery}})
 	otel.SetTextMapPropagator(autoprop.NewTextMapPropagator())
+	checkVariables(t.local)
 
 	res, err := service.resource(ctx)
 	if err != nil {

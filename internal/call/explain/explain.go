@@ -48,12 +48,20 @@ func Cleaned(secrets *redact.Set, text string, limit int) string {
 }
 
 // said is what the upstream said about a failure, fit to be shown. What is said
-// of an argument that is never shown may quote it.
+// of an argument that is never shown may quote it; one that could not be sent is shown
+// as its schema shows it.
 func (s *Subject) said(f *tool.Failure) string {
-	if f.Message != "" && f.Field != "" && s.Route.Schema.Secret(schema.FieldPath(f.Field)...) {
-		return "(redacted)"
+	message := f.Message
+	if message != "" && f.Field != "" {
+		path := schema.FieldPath(f.Field)
+		if s.Route.Schema.Secret(path...) {
+			return tool.ReceivedRedacted
+		}
+		if value := s.About.Args[path[0]]; value != nil && Ours(f) {
+			message = s.Route.Schema.Shown(value)
+		}
 	}
-	return Cleaned(s.Route.Secrets, f.Message, MessageChars)
+	return Cleaned(s.Route.Secrets, message, MessageChars)
 }
 
 // whoSays says of the words of an untrusted tool whose they are: outside of them,

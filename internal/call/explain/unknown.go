@@ -53,6 +53,11 @@ func (s *Subject) Forgotten(repeatable bool) tool.Error {
 	return s.lost("the model made this call so long ago that its record, if there was one, is forgotten", repeatable)
 }
 
+// Custom answers a call of a type that its program runs itself.
+func (s *Subject) Custom(kind string) tool.Error {
+	return s.lost(fmt.Sprintf("a call of type %q is for its program to run, which has not said what came of it", kind), false)
+}
+
 func (s *Subject) lost(why string, repeatable bool) tool.Error {
 	e := tool.Error{Code: tool.CodeOutcomeUnknown, Constraint: why, Received: tool.Quote(s.About.ID), Hint: s.howToKnow()}
 	if !repeatable {

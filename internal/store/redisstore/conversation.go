@@ -3,6 +3,7 @@ package redisstore
 import (
 	"context"
 	"fmt"
+	"math"
 	"net/url"
 	"slices"
 	"strconv"
@@ -65,7 +66,8 @@ func (s *Store) ReadConversation(ctx context.Context, key conversation.Key, from
 	var stored conversation.Stored
 	return dedupe.AnswerOf(&stored, s.run(ctx, head, own(0, func(r *rows) {
 		r.write('g', r.other([]byte(head)), 1, nil)
-		r.write('M', r.other([]byte(messages)), from, text(strconv.Itoa(most)))
+		// No list is longer, and what is far longer is no number to the script.
+		r.write('M', r.other([]byte(messages)), min(from, math.MaxUint32), text(strconv.Itoa(most)))
 		r.heard = func(at time.Time, told []string) {
 			stored = conversation.Stored{Now: at}
 			if told[0] == "" {

@@ -3,6 +3,7 @@ package storetest
 import (
 	"bytes"
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 	"sync"
@@ -86,8 +87,10 @@ func conversationsKept(s *suite) {
 	if got := s.stored(key, 3, 1); len(got.Messages) != 1 || !bytes.Equal(got.Messages[0], messages[3]) {
 		s.Errorf("a large one alone: %d messages", len(got.Messages))
 	}
-	if got := s.stored(key, 5, everything); len(got.Messages) != 0 {
-		s.Errorf("behind the last: %d messages", len(got.Messages))
+	for _, from := range []int64{5, math.MaxInt64} {
+		if got := s.stored(key, from, everything); len(got.Messages) != 0 {
+			s.Errorf("behind the last, at %d: %d messages", from, len(got.Messages))
+		}
 	}
 }
 

@@ -1,0 +1,49 @@
+package telemetry
+
+import (
+	"bytes"
+	"log/slog"
+	"os"
+	"strings"
+	"testing"
+
+	"go.opentelemetry.io/otel"
+)
+
+// What an exporter cannot read of its variables is left out and named, and never quoted:
+// headers and endpoints hold keys.
+func TestWhatAVariableHoldsIsNotLogged(t *testing.T) {
+	for name, c := range map[string]struct{ variable, value, left, says string }{
+		"a colon for the equals sign": {"OTEL_EXPORTER_OTLP_HEADERS", "x-tenant=shop, Authorization: Bearer sk-live-7", "x-tenant=shop", "not key=value with an escaped value: header 2"},
+		"a key that is none":          {"OTEL_EXPORTER_OTLP_TRACES_HEADERS", "Authorization: Bearer=sk-live-7", "", "not key=value with an escaped value: header 1"},
+		"an escape that is none":      {"OTEL_EXPORTER_OTLP_LOGS_HEADERS", "auth=%zzsk-live-7", "", "not key=value with an escaped value: header 1"},
+		"two of three":                {"OTEL_EXPORTER_OTLP_HEADERS", "sk-live-7,b=c,=sk-live-7", "b=c", "not key=value with an escaped value: header 1, 3"},
+		"headers that are some":       {"OTEL_EXPORTER_OTLP_METRICS_HEADERS", "auth=Bearer%20sk-live-7,b=", "auth=Bearer%20sk-live-7,b=", ""},
+		"an endpoint that is none":    {"OTEL_EXPORTER_OTLP_ENDPOINT", "http://shop:sk-live-7@[collector", "", "no URL"},
+		"an endpoint":                 {"OTEL_EXPORTER_OTLP_LOGS_ENDPOINT", "http://shop:sk-live-7@127.0.0.1:1", "http://shop:sk-live-7@127.0.0.1:1", ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Setenv("OTEL_EXPORTER_OTLP_ENDPOINT", "http://127.0.0.1:1")
+			t.Setenv(c.variable, c.value)
+			before := otel.GetTextMapPropagator()
+			t.Cleanup(func() { otel.SetTextMapPropagator(before) })
+			var log bytes.Buffer
+			started, err := Start(t.Context(), Service{Version: "test"}, slog.NewTextHandler(&log, nil))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := started.Close(t.Context()); err != nil {
+				t.Error(err)
+			}
+			if strings.Contains(log.String(), "sk-live-7") {
+				t.Errorf("the log shows it:\n%s", log.String())
+			}
+			if got := os.Getenv(c.variable); got != c.left {
+				t.Errorf("%q is left, want %q", got, c.left)
+			}
+			if named := strings.Contains(log.String(), c.variable+": "+c.says); named != (c.says != "") {
+				t.Errorf("the log is\n%s", log.String())
+			}
+		})
+	}
+}
