@@ -82,8 +82,8 @@ backends:
 defaults: {attempt_timeout: 5m, deadline: 10m}
 tools:
   act: {backend: up, description: Does it., http: {method: POST, path: /act}}
-`, up.URL, fit))
-	s.Release = true // its memory is measured
+`, up.URL, fit), "GOMEMLIMIT=160MiB")
+	s.Release = true // its memory is measured: what it needs, and not what the collector leaves lying where there is no limit
 	s.Run()
 	present, leave := context.WithCancel(t.Context())
 	defer leave()
