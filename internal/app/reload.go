@@ -26,7 +26,7 @@ type succession struct {
 	complete func()
 
 	// retiring are generations that others have taken over from, each with a place in
-	// room; life ends their patience with their calls.
+	// slots; life ends their patience with their calls.
 	retiring sync.WaitGroup
 	slots    chan struct{}
 	life     context.Context //nolint:containedctx // of what has no caller

@@ -88,7 +88,7 @@ type Invocation struct {
 	// MaxBytes bounds what is read of the reply. Reading stops there; the
 	// reply then says so and is not a failure.
 	MaxBytes int64
-	// Room there is for the reply below MaxBytes: see Fits. nil is without a bound.
+	// Memory there is for the reply below MaxBytes: see Fits. nil is without a bound.
 	Memory Memory
 	// MaxChars is how many characters of a result the model will get.
 	MaxChars int

@@ -26,7 +26,7 @@ var errAttemptLimit = errors.New("the timeout of the attempt has passed")
 type runner struct {
 	route *catalog.Route
 	trace *telemetry.Call
-	// room hears how long an attempt took.
+	// pass hears how long an attempt took.
 	pass       limit.Pass
 	invocation backend.Invocation
 	// caller ends when the caller is to be answered; nil when it waits for as long

@@ -64,10 +64,10 @@ func (e *Executor) run(ctx, atWork context.Context, c *admitted) ending {
 // buffer grows, as it came, as it is shown and kept.
 const replyWeight = 3
 
-// replyRoom is the room that the replies of a call take.
+// replyMemory is the memory that the replies of a call take.
 type replyMemory limit.Load
 
-// Take implements backend.Room.
+// Take implements backend.Memory.
 func (r *replyMemory) Take(n int64) bool { return (*limit.Load)(r).Take(n * replyWeight) }
 
 // succeed tells the reply of a call that worked.

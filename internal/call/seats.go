@@ -55,7 +55,7 @@ type seats struct {
 	state seating
 	// full says which limit keeps it out; set when refused.
 	full string
-	// room hears how long the attempts of the call take; entered says that it is held.
+	// pass hears how long the attempts of the call take; entered says that it is held.
 	pass    limit.Pass
 	entered bool
 
@@ -83,7 +83,7 @@ func (e *Executor) seat(c resolved) bool {
 	return !c.stay.ticket.Leads() || c.hasMemory() && c.stay.seats.take(e.Slots, c.route)
 }
 
-// hasRoom reports that there is memory for a call, beside what it holds already.
+// hasMemory reports that there is memory for a call, beside what it holds already.
 func (c *call) hasMemory() bool {
 	if !c.Bytes.Full(c.Load.Held()) {
 		return true
@@ -92,7 +92,7 @@ func (c *call) hasMemory() bool {
 	return false
 }
 
-// noRoom refuses a call that has found no room. Of a call that only asks whether
+// atCapacity refuses a call that has found no room. Of a call that only asks whether
 // its arguments are right nothing is recorded.
 func (c resolved) atCapacity(recorded dedupe.State) *answer {
 	if c.ValidateOnly {

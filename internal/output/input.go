@@ -95,7 +95,7 @@ type Shaped struct {
 // contentMost is how many bytes Content may have.
 func (in *Input) contentMost() int64 { return in.CarryLimit / 3 * 2 }
 
-// contentRoom is how many bytes Content may take at the most; known before there
+// contentSpace is how many bytes Content may take at the most; known before there
 // is any.
 func (in *Input) contentSpace() int64 {
 	return min(in.contentMost(), int64(in.Limit)*utf8.UTFMax)

@@ -120,7 +120,7 @@ type Now struct {
 	Faultless bool
 	// Answer is what it is answered, once that is known.
 	Answer *result.Answer
-	// Room is how many characters are left in the prompt, 1 at least; 0 where nobody knows.
+	// CharsLeft is how many characters are left in the prompt, 1 at least; 0 where nobody knows.
 	CharsLeft int
 	At        time.Time
 }

@@ -27,7 +27,7 @@ type Line struct {
 type Reader struct {
 	r     *bufio.Reader
 	limit int
-	// Room there is for a line below the limit; nil is without a bound.
+	// Memory there is for a line below the limit; nil is without a bound.
 	Memory backend.Memory
 }
 

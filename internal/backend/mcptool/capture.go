@@ -19,7 +19,7 @@ type capture struct {
 	// whole passes the original answer on to the SDK, which otherwise gets an
 	// empty one.
 	whole bool
-	// room for the answer; nil is without a bound.
+	// memory for the answer; nil is without a bound.
 	memory backend.Memory
 	// right to send the request, asked right before its first byte; nil is
 	// always held.

@@ -24,7 +24,7 @@ type marks struct {
 	own  unix.Rlimit // the limit as it was found
 }
 
-// markRoom is how many marks a process has before they begin anew.
+// markSpan is how many marks a process has before they begin anew.
 const markSpan = 1 << 20
 
 func newMarks() (*marks, error) {

@@ -71,7 +71,7 @@ func read(r *sidecallv1.WorkerResult, call *backend.Invocation) (tool.Reply, *to
 	return b.reply, failure
 }
 
-// room is how many bytes of a result are kept.
+// mostBytes is how many bytes of a result are kept.
 func mostBytes(r *sidecallv1.WorkerResult, call *backend.Invocation) int64 {
 	most := int64(proto.Size(r))
 	if call.MaxBytes > 0 {

@@ -119,7 +119,7 @@ func (s *Subject) Overloaded(full string) tool.Error {
 	return tool.Error{Code: tool.CodeOverloaded, Constraint: full, Hint: hint + s.warnOfAnother()}
 }
 
-// NoRoom refuses a call whose record was looked at. The record of an
+// AtCapacity refuses a call whose record was looked at. The record of an
 // effect that may be repeated does not prove that nothing was done; none at all
 // does, but for a twin that is just being admitted: hence the same id.
 func (s *Subject) AtCapacity(full string, state dedupe.State) tool.Error {

@@ -278,7 +278,7 @@ func (f *file) reserve() int64 { return min(max(f.segments/8, leastReserve), mos
 
 const leastReserve, mostReserve = 2, 16
 
-// room makes the file grow until so many segments are free beside the reserve. It reports
+// makeFree makes the file grow until so many segments are free beside the reserve. It reports
 // why it cannot, if fewer than least would be left of that.
 func (f *file) makeFree(need, least int64) error {
 	var why error

@@ -24,7 +24,7 @@ const (
 	// mostDecisions bounds how often a step is decided. It is decided again when another
 	// process has changed a row in between: one of them always succeeds.
 	mostDecisions = 100
-	// mostRoom bounds the bytes of texts that an unused command keeps room for.
+	// mostScratch bounds the bytes of texts that an unused command keeps room for.
 	mostScratch = 16 << 10
 )
 

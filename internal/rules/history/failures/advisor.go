@@ -17,7 +17,7 @@ const (
 	LeastMaxChars   = 200
 	// MostMaxChars is the largest cap.
 	MostMaxChars = 20_000
-	// roomShare is the part of the room left in a prompt that a block may take: one
+	// leftShare is the part of what is left in a prompt that a block may take: one
 	// in so many.
 	leftShare = 20
 )
@@ -120,7 +120,7 @@ func (a *Advisor) Foresee(f *Failure) Advice {
 	return Advice{Entry: e.whole(&alone, p).encode(), Recent: e.encode()}
 }
 
-// room is the most characters that the block may have.
+// most is the most characters that the block may have.
 func (a *Advisor) most(f *Failure) int {
 	most := a.maxChars
 	if f.MaxChars > 0 {

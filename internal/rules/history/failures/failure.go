@@ -31,7 +31,7 @@ type Failure struct {
 	MayHaveRun bool
 	// At is now, by a clock that is roughly that of the entries.
 	At time.Time
-	// Room is how many characters are left in the prompt, as far as that is known; 0
+	// CharsLeft is how many characters are left in the prompt, as far as that is known; 0
 	// where it is not.
 	CharsLeft int
 	// MaxChars is the cap of this block, where it is not Options.MaxChars; 0 where it is.

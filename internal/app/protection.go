@@ -13,8 +13,8 @@ import (
 	"github.com/sidecall/sidecall/retry"
 )
 
-// guards protect one backend: those that its tools share, and those of single
-// tools.
+// protection is what protects one backend: what its tools share, and what single
+// tools have of their own.
 type protection struct {
 	name   string
 	config config.Backend
@@ -42,14 +42,14 @@ type ward struct {
 
 func wardOf(t tool.Tool) ward { return ward{t.Name, t.Policy.MaxInFlight} }
 
-// sameGuards reports whether the guards of a backend are those of another config of it.
+// sameProtection reports whether a backend is protected by another config of it as by this.
 func sameProtection(a, b config.Backend) bool {
 	return config.Same(a.Breaker, b.Breaker) && config.Same(a.RateLimit, b.RateLimit) &&
 		a.RetryBudget == b.RetryBudget &&
 		a.MaxInFlight == b.MaxInFlight && a.Adaptive == b.Adaptive
 }
 
-// toolGuards are the guards of one tool; nil where it has none of its own.
+// toolProtection is that of one tool; nil where it has none of its own.
 type toolProtection struct {
 	breaker  *breaker.Breaker
 	capacity *limit.Adaptive

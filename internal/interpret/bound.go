@@ -38,10 +38,10 @@ const (
 
 var errTooCostly = errors.New("it costs more than an expression may")
 
-// guard says why a call with these arguments must not be made; nil when it may.
+// bound says why a call with these arguments must not be made; nil when it may.
 type bound func(args []ref.Val) error
 
-// guards are by the name of the function.
+// bounds are by the name of the function.
 var bounds = map[string]bound{
 	"indexOf":     boundSearch,
 	"lastIndexOf": boundSearch,
@@ -51,7 +51,7 @@ var bounds = map[string]bound{
 	"format":      boundFormat,
 }
 
-// searchGuard: a search looks at every place for the whole of what it looks for.
+// boundSearch: a search looks at every place for the whole of what it looks for.
 func boundSearch(args []ref.Val) error {
 	return within(length(args, 0)*length(args, 1), 10*costLimit)
 }
@@ -123,7 +123,7 @@ func text(args []ref.Val, i int) string {
 
 func length(args []ref.Val, i int) int64 { return int64(len(text(args, i))) }
 
-// guarded is a call that is looked at before it is made.
+// bounded is a call that is looked at before it is made.
 type bounded struct {
 	interpreter.InterpretableV2
 
@@ -153,7 +153,7 @@ func (g *bounded) Eval(vars interpreter.Activation) ref.Val {
 	return interpreter.EvalActivation(vars, g.Exec)
 }
 
-// guardCalls decorates the calls in an expression that need it.
+// boundCalls decorates the calls in an expression that need it.
 func boundCalls(env *cel.Env) cel.ProgramOption {
 	return cel.CustomDecoratorV2(func(i interpreter.InterpretableV2) (interpreter.InterpretableV2, error) {
 		call, ok := i.(interpreter.InterpretableCall)
