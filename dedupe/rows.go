@@ -17,10 +17,11 @@ type Rows interface {
 	Now() time.Time
 	// Call returns the record of a call with its result; Absent when there is none.
 	Call(key tool.CallID) Stored
-	// SetCall stores a record for the retention from now, and makes its call found by terms, if there
-	// are any, for IndexKeep of that at least: see Store.Find. An engine whose steps take effect
-	// a little after Now moves the instants of the record that are not before it; they are
-	// right when the step is done.
+	// SetCall stores a record for the retention from now, with 0 the one that is there once more, for
+	// as long as it is kept anyway; and makes its call found by terms, if there are any, for
+	// IndexKeep of that at least: see Store.Find. An engine whose steps take effect a little after
+	// Now moves the instants of the record that are not before it; they are right when the step is
+	// done.
 	SetCall(key tool.CallID, record *Record, retention time.Duration, terms []Term)
 	// Awaited notes that somebody waits for the end of a call that is Claimed, for an
 	// engine that can tell others of it (Watcher). It is a hint.

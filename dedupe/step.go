@@ -200,7 +200,7 @@ func (s *settling) apply(rows Rows) {
 		s.receipt(old.State)
 		s.append(end.Appends)
 	} else if old.State != Absent { // said again: Binds holds of it when it is written again
-		s.set(&s.next, nil)
+		rows.SetCall(s.Call, &s.next, 0, nil)
 	}
 	if s.next.State == Held && !s.next.MayHaveRun() && end.Claim != nil { // it claims it anew once it is allowed
 		s.free(&end.Claim.EffectKey)

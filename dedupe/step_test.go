@@ -33,7 +33,11 @@ type notedRows struct {
 }
 
 func (r notedRows) SetCall(key tool.CallID, record *dedupe.Record, retention time.Duration, terms []dedupe.Term) {
-	r.by.wrote = append(r.by.wrote, "record")
+	what := "record"
+	if retention == 0 {
+		what = "record as it is"
+	}
+	r.by.wrote = append(r.by.wrote, what)
 	r.Rows.SetCall(key, record, retention, terms)
 }
 
@@ -60,7 +64,7 @@ func TestWhatAStepWrites(t *testing.T) {
 		if got := strings.Join(engine.wrote, " "); got != want {
 			t.Errorf("%s writes %q, want %q", what, got, want)
 		}
-		if record := slices.Contains(engine.wrote, "record"); engine.binds != record {
+		if record := strings.Contains(strings.Join(engine.wrote, " "), "record"); engine.binds != record {
 			t.Errorf("%s binds %v", what, engine.binds)
 		}
 		engine.wrote = nil
@@ -116,10 +120,10 @@ func TestWhatAStepWrites(t *testing.T) {
 	settle("a settlement of another", dedupe.Superseded, "")
 	end.Owner, end.Frees = "alice", dedupe.EffectKey{Print: [32]byte{2}, Window: time.Hour}
 	settle("a settlement that frees what it does not hold", dedupe.Settled, "log record tally")
-	settle("a settlement that is said again", dedupe.Settled, "record")
+	settle("a settlement that is said again", dedupe.Settled, "record as it is")
 	end.Frees = req.EffectKey
-	settle("a settlement that frees its effect", dedupe.Settled, "effect record")
-	settle("one that freed it before", dedupe.Settled, "record")
+	settle("a settlement that frees its effect", dedupe.Settled, "effect record as it is")
+	settle("one that freed it before", dedupe.Settled, "record as it is")
 	admit("a replay", other, dedupe.Replay, "")
 	renew("a renewal of what is done", false, "")
 	if _, err := m.Note(t.Context(), dedupe.Note{Key: req.Key, Appends: end.Appends, Retention: time.Hour}); err != nil {

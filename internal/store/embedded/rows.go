@@ -38,6 +38,9 @@ func (t *txn) record(of digest) (key tool.CallID, stored dedupe.Stored) {
 }
 
 func (t *txn) SetCall(key tool.CallID, record *dedupe.Record, retention time.Duration, terms []dedupe.Term) {
+	if retention == 0 { // what a step reads is on the disk when it is answered
+		return
+	}
 	stored, name := dedupe.Stored{Record: *record, Retention: retention}, encodeKey(key)
 	t.set(recordRow, name, t.now.Add(retention), stored.AppendSealed(nil))
 	if len(terms) == 0 || t.failed != nil {

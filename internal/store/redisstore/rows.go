@@ -166,6 +166,10 @@ func (r *rows) Call(key tool.CallID) dedupe.Stored {
 
 func (r *rows) SetCall(key tool.CallID, record *dedupe.Record, retention time.Duration, terms []dedupe.Term) {
 	at := r.record(key)
+	if retention == 0 { // from Redis 7.2 on a WAIT covers only what its own connection has written
+		r.write('S', at, 0, r.kept(r.read[at].text))
+		return
+	}
 	waited, stored := marked(r.read[at].text), dedupe.Stored{Record: *record, Retention: retention}
 	stored.Mark = waited && record.State == dedupe.Claimed
 	sinceWritten(&stored.Record, r.now)

@@ -75,7 +75,7 @@ func redis() []Mutant {
 		short(one("redisstore: what is looked at is told of an earlier time", redisCommand, "case done && r.changes():", "case done:", laterTime)),
 		one("redisstore: what was said is told of a later time", redisRows, "	if r.now.IsZero() {", "	if r.now.Before(l.clock.now()) {", oneInstant),
 		one("redisstore: a step is decided for ever", redisCommand, "c.tried > mostDecisions {", "c.tried > 100*mostDecisions {", notForEver),
-		one("step.go: what is said again is not written again, seen on Redis", stepFile, "		s.set(&s.next, nil)\n", "", saidAgain),
+		one("step.go: what is said again is not written again, seen on Redis", stepFile, "		rows.SetCall(s.Call, &s.next, 0, nil)\n", "", saidAgain),
 		one("redisstore: what was read counts anew from each step", redisStamp, "if t.Location() == ofStep {", "if !t.IsZero() {", redisHistories),
 		one("redisstore: half of a stamp is one", redisStamp, "; once == twice {", `; once != "" || once == twice {`, impossibleState),
 		one("redisstore: a lane remembers any number of rows", redisLane, "len(l.recent) >= mostRows {", "len(l.recent) < 0 {", someRows),

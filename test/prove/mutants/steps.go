@@ -26,7 +26,7 @@ func steps() []Mutant {
 		one("step.go: an expired claim is told as running", stepFile, "Known{Record: old.Observed(n.now),", "Known{Record: old.Record,", memoryHistories),
 		one("step.go: a superseded settlement is stored", stepFile, "if !s.Binds {", "if false {", stepWrites),
 		one("step.go: what a lost settlement brings is kept", stepFile, "if !s.Binds {", "if false {", memoryConformance),
-		one("step.go: what is said again is not written again", stepFile, "		s.set(&s.next, nil)\n", "", stepWrites),
+		one("step.go: what is said again is not written again", stepFile, "		rows.SetCall(s.Call, &s.next, 0, nil)\n", "", stepWrites),
 		one("step.go: a renewal that is refused is stored", stepFile, "if !s.Binds {", "if !s.Binds && s.renewal == nil {", stepWrites),
 
 		one("step.go: a claim waits for no replica", stepFile, "a.Binds = told.Verdict == Won", "a.Binds = false", stepWrites),

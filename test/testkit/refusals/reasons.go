@@ -81,11 +81,11 @@ var unresolved = []Reason{
 // withoutRoom: it may run, but not now.
 var withoutRoom = []Reason{
 	{
-		Name: "the sidecar is full", Code: tool.CodeOverloaded, Says: "this sidecar has as many calls", Words: []string{"explain.NoRoom"},
+		Name: "the sidecar is full", Code: tool.CodeOverloaded, Says: "this sidecar has as many calls", Words: []string{"explain.AtCapacity"},
 		arrange: func(w *world) { w.With(func(p *call.Parts) { p.Slots = full() }) },
 	},
 	{
-		Name: "the sidecar's memory is full", Code: tool.CodeOverloaded, Says: "as many bytes", Words: []string{"explain.NoRoom"},
+		Name: "the sidecar's memory is full", Code: tool.CodeOverloaded, Says: "as many bytes", Words: []string{"explain.AtCapacity"},
 		arrange: func(w *world) {
 			bytes, load := limit.NewBytes(8), new(limit.Load)
 			load.Of(bytes)
@@ -94,15 +94,15 @@ var withoutRoom = []Reason{
 		},
 	},
 	{
-		Name: "the tool is full", Code: tool.CodeOverloaded, Says: "the tool charge has", Words: []string{"explain.NoRoom"},
+		Name: "the tool is full", Code: tool.CodeOverloaded, Says: "the tool charge has", Words: []string{"explain.AtCapacity"},
 		arrange: func(w *world) { w.now(w.charge(func(r *catalog.Route) { r.ToolSlots = full() })) },
 	},
 	{
-		Name: "the backend is full", Code: tool.CodeOverloaded, Says: "the backend shop has", Words: []string{"explain.NoRoom"},
+		Name: "the backend is full", Code: tool.CodeOverloaded, Says: "the backend shop has", Words: []string{"explain.AtCapacity"},
 		arrange: func(w *world) { w.now(w.charge(func(r *catalog.Route) { r.Slots = full() })) },
 	},
 	{
-		Name: "the backend's queue is full", Code: tool.CodeOverloaded, Says: "in time", Words: []string{"explain.NoRoom"},
+		Name: "the backend's queue is full", Code: tool.CodeOverloaded, Says: "in time", Words: []string{"explain.AtCapacity"},
 		arrange: func(w *world) { w.now(w.charge(func(r *catalog.Route) { r.Capacity = crowded() })) },
 	},
 }

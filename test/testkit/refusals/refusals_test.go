@@ -28,6 +28,7 @@ var elsewhere = map[string]string{
 	"explain.InProgress":    "what the record says",
 	"explain.LostResult":    "what the record says",
 	"explain.Unrepeatable":  "what the record says: repeatable_test.go",
+	"explain.Custom":        "of a call that the sidecar does not make there is no record",
 	"explain.Unknown":       "the call was sent",
 	"call.judge":            "the call was made: a profile that observes refuses nothing",
 	"explain.NeverRun":      "what a resumed conversation is told of a record",
@@ -107,7 +108,7 @@ func TestNoReasonIsLeftOut(t *testing.T) {
 	}
 	rooms := 0
 	for _, r := range Reasons {
-		if slices.Contains(r.Words, "explain.NoRoom") {
+		if slices.Contains(r.Words, "explain.AtCapacity") {
 			rooms++
 		}
 	}
