@@ -113,6 +113,17 @@ func TestASecretInWhatCannotBeSentIsNotShown(t *testing.T) {
 	}
 }
 
+// What an upstream names as the field may be no path at all.
+func TestAFieldThatIsNoPathIsTold(t *testing.T) {
+	for _, field := range []string{".", "[]", "]"} {
+		wrong := tool.Failure{Code: tool.CodeBusinessRule, Evidence: tool.Definite, Field: field, Message: "too late"}
+		s := calltest.New(t, calltest.NewRoute(t, "refund", tool.NonIdempotent, calltest.Fails(calltest.Always, wrong)))
+		if e := s.Call(calltest.Request("toolu_1", "refund")).GetError(); e.GetCode() != string(tool.CodeBusinessRule) || e.GetField() != field || e.GetReceived() != "too late" {
+			t.Errorf("%s: told %v", field, e)
+		}
+	}
+}
+
 // mistaken says that a call is unknown which is running.
 type mistaken struct{ dedupe.Store }
 

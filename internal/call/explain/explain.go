@@ -57,8 +57,8 @@ func (s *Subject) said(f *tool.Failure) string {
 		if s.Route.Schema.Secret(path...) {
 			return tool.ReceivedRedacted
 		}
-		if value := s.About.Args[path[0]]; value != nil && Ours(f) {
-			message = s.Route.Schema.Shown(value)
+		if Ours(f) && len(path) > 0 && s.About.Args[path[0]] != nil { // an upstream may name what is no path
+			message = s.Route.Schema.Shown(s.About.Args[path[0]])
 		}
 	}
 	return Cleaned(s.Route.Secrets, message, MessageChars)
