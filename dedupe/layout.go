@@ -15,8 +15,9 @@ import (
 // The layout of a record, the same in every store: in big-endian, version, state, effect and mark (1
 // byte each), attempts (4), epoch, started, finished, lease end and retention (8 each; instants and
 // durations in milliseconds), the fingerprint (32); owner, tool, counter, details and
-// approval, each with its length in 2 bytes before it. It is sealed: then come the CRC-32C of all else (4), with 0 for the mark, which
-// is set alone and decides nothing, and the result, up to the end.
+// approval, each with its length in 2 bytes before it. It is sealed: then come the CRC-32C of all
+// else (4), with 0 for the mark, which is set alone and decides nothing, and the result, up to the
+// end.
 const (
 	layoutFixed = 4 + 4 + 5*8 + 32
 	sealBytes   = 4

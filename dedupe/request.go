@@ -75,8 +75,9 @@ func (v Verdict) String() string { return named("verdict", verdictNames, v) }
 // Admission is the outcome of Admit.
 type Admission struct {
 	Verdict Verdict
-	// Record is that after the request; empty when Exceeded. When it MayRun it is as observed. When an effect stands in the way
-	// it is Earlier's as the store has it, which may be a claim whose lease is out.
+	// Record is that after the request; empty when Exceeded. When it MayRun it is as observed. When
+	// an effect stands in the way it is Earlier's as the store has it, which may be a claim whose
+	// lease is out.
 	Record    Record
 	Earlier   tool.CallID // whose effect stands in the way; else empty
 	Journaled bool        // the record waits in this process's journal; no store says so

@@ -187,9 +187,9 @@ func (r Record) lost(now time.Time) Record {
 //	the state it has already      the same owner and epoch; DONE only with the same result;
 //	                              an UNKNOWN without a result takes the owner's
 //
-// Beyond that, one that carries its claim, as HELD it counts as NOT_RUN then: it is asked again. A store that has forgotten a call would let it run a
-// second time; so would one that knows it from somebody who has not run it. NOT_RUN is as
-// observed, and HELD counts as it.
+// Beyond that, one that carries its claim, as HELD it counts as NOT_RUN then: it is asked again. A
+// store that has forgotten a call would let it run a second time; so would one that knows it from
+// somebody who has not run it. NOT_RUN is as observed, and HELD counts as it.
 //
 //	record                        settlement      →
 //	absent                        NOT_RUN         as it is: it may run again, as before

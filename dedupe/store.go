@@ -45,10 +45,11 @@ type Store interface {
 
 // Reader is what a Store tells, and changes nothing for.
 type Reader interface {
-	// ListOpen lists the calls that are Undecided, as they are Observed, in no particular order. from is empty, or the Next of the page before. The work of a page is bounded; a call that
-	// begins to wait meanwhile may be missing, and one may stand on several pages. A record
-	// that cannot be read is listed with its error: to leave it out would say that there is
-	// nothing to decide. A store that cannot go on beyond it fails the page with ErrCorrupt.
+	// ListOpen lists the calls that are Undecided, as they are Observed, in no particular order.
+	// from is empty, or the Next of the page before. The work of a page is bounded; a call that
+	// begins to wait meanwhile may be missing, and one may stand on several pages. A record that
+	// cannot be read is listed with its error: to leave it out would say that there is nothing to
+	// decide. A store that cannot go on beyond it fails the page with ErrCorrupt.
 	ListOpen(ctx context.Context, from string) (Page, error)
 	// Find lists the calls of a tenant that a term is of, the latest claim first, each once,
 	// with its record as it is Observed and its result. One whose record is forgotten is listed

@@ -8,9 +8,10 @@ import (
 )
 
 // OnlyHosts serves requests for a loopback name or address, or for one of hosts,
-// each with or without a port, which a setting of the config names (empty for none); others are answered with 421 (RFC 9110, section
-// 15.5.20). A page in a browser can have its own name resolve to loopback and so
-// ask whoever listens here (DNS rebinding), but not change the Host that it sends.
+// each with or without a port, which a setting of the config names (empty for none); others are
+// answered with 421 (RFC 9110, section 15.5.20). A page in a browser can have its own name resolve
+// to loopback and so ask whoever listens here (DNS rebinding), but not change the Host that it
+// sends.
 func OnlyHosts(next http.Handler, setting string, hosts ...string) http.Handler {
 	known := make(map[string]bool, len(hosts))
 	for _, host := range hosts {

@@ -10,8 +10,8 @@ import (
 )
 
 // Operator is the OperatorService of a sidecar: people settle calls of which
-// nobody knows whether they ran, and decide about those that are held. Who they are says the connection that they come
-// by, and not they: see User.
+// nobody knows whether they ran, and decide about those that are held. Who they are says the
+// connection that they come by, and not they: see User.
 type Operator struct {
 	sidecallv1.UnimplementedOperatorServiceServer
 

@@ -194,9 +194,9 @@ func (l *loop) run(ctx context.Context) (err error) {
 }
 
 // turn takes in a message of the model, makes its calls, and takes in what answers them;
-// nil when there are none, or some wait for a person. The message is kept before anything is run, so that whoever goes
-// on finds the calls. Those of a message that was cut are not run: they are kept with their
-// answers, or whoever goes on would run them.
+// nil when there are none, or some wait for a person. The message is kept before anything is run,
+// so that whoever goes on finds the calls. Those of a message that was cut are not run: they are
+// kept with their answers, or whoever goes on would run them.
 func (l *loop) turn(ctx context.Context) (*ToolMessages, error) {
 	text, err := jsonOf(l.Message)
 	if err != nil {

@@ -132,9 +132,9 @@ func mustNotRepeat(effect tool.Effect) bool {
 //
 // It may have had, under this id, an effect that a model must not repeat under another, in this
 // request or in one before it: who holds the claim on a non_idempotent call knows that it has not,
-// and the record of a keyed one does not tell. The id of one that is observed stands for nothing. An attempt before the last one, of this request or
-// of one before it, may have had its effect without an answer; only what may be repeated is sent
-// again after such an attempt.
+// and the record of a keyed one does not tell. The id of one that is observed stands for nothing.
+// An attempt before the last one, of this request or of one before it, may have had its effect
+// without an answer; only what may be repeated is sent again after such an attempt.
 func (c *admitted) update() {
 	effect, now := c.effect(), &c.now
 	now.Claimed, now.Sent, now.Failure = c.claim != nil, c.tried.sent, c.tried.reading.Failure

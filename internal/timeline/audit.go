@@ -76,8 +76,8 @@ type MessageCounts struct {
 // maxExamples is how many conversations are named for an error text.
 const maxExamples = 3
 
-// maxMessages bounds the tools, and the error texts, that are told apart, maxExample the text of one in characters: agents
-// write them.
+// maxMessages bounds the tools, and the error texts, that are told apart, maxExample the text of
+// one in characters: agents write them.
 const maxMessages, maxExample = 10_000, 2000
 
 // Report is what an audit has found.

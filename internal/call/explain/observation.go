@@ -110,7 +110,8 @@ func (o Observation) ItemErrors() func(item *interpret.Item) tool.Error {
 	}
 }
 
-// listArgument is the argument whose items the reply answers, one by one; empty when there is none, or several could be it.
+// listArgument is the argument whose items the reply answers, one by one; empty when there is none,
+// or several could be it.
 func (o Observation) listArgument() string {
 	found := ""
 	for name, value := range o.Of.About.Args {
