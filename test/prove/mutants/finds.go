@@ -21,7 +21,7 @@ func finds() []Mutant {
 		one("step.lua: an index has no end", stepLua, "        redis.call('PEXPIRE', key, amount, 'NX')\n", "", ofRedis("TestTheIndexInRedis")),
 		one("step.lua: an index ends with its first entry", stepLua, "redis.call('PEXPIRE', key, amount, 'GT') == 0 then", "true then", ofRedis("TestTheIndexInRedis")),
 		one("step.lua: an index that is none is found empty", stepLua, "redis.call('EXISTS', unpack(keys, number, last)) > 0 and number or last + 1", "last + 1", onRedis("calls_are_found")),
-		one("redisstore: a claim is written before its entry", redisIndex, "slices.Insert(r.writes, 0, write{", "append(r.writes, write{", ofRedis("TestWhatCannotBeIndexedIsNotClaimed")),
+		one("redisstore: a claim is written before its entry", redisIndex, "slices.Insert(r.writes, 0, write{", "slices.Insert(r.writes, len(r.writes), write{", ofRedis("TestWhatCannotBeIndexedIsNotClaimed")),
 		one("redisstore: the first entries of a shard pass for all", redisFind, "			p.known = min(p.known, e)\n", "", onRedis("many_calls")),
 		one("redisstore: entries are listed before those of others are known", redisFind, "return p.known < bound }", "return p.known < min(bound, \"\\x00\") }", onRedis("many_calls")),
 		one("redisstore: an earlier claim is listed too", redisFind, "current = !slices.ContainsFunc(told", "current = true || slices.ContainsFunc(told", onRedis("what_is_forgotten")),

@@ -73,7 +73,7 @@ func machine() []Mutant {
 // stores: what the stores in this process add to the state machine.
 func stores() []Mutant {
 	return []Mutant{
-		one("layout.go: the seal is not looked at", layout, sealCompared, "false", sealedRecord),
+		one("layout.go: the seal is not looked at", layout, sealCompared, sealIgnored, sealedRecord),
 		one("layout.go: a result is not sealed", layout, "return crc32.Update(sum, castagnoli, result)", "return sum", sealedRecord),
 		one("tally.go: a ceiling lets one more call through", tallies, "t.Calls+1 > d.MaxCalls", "t.Calls > d.MaxCalls", memoryTallies),
 		one("tally.go: a call that is taken over counts twice", tallies, "	if r.State.counts() {\n		back", "	if r.State.counts() && next.State != Claimed {\n		back", memoryTallies),

@@ -84,24 +84,33 @@ func test(pkg, name string) Suite {
 	return Suite{pkg, "^" + name + "$", regexp.MustCompile(`(?m)^--- FAIL: ` + name + ` \(`)}
 }
 
-// overlay writes the mutant's files and the description of them for the go
-// command into dir, and returns its path. root is the directory of the module.
-func (m Mutant) overlay(root, dir string) (string, error) {
-	changed := map[string]string{} // path → text
+// changed are the texts of the mutant's files, by their paths. root is the directory of the module.
+func (m Mutant) changed(root string) (map[string]string, error) {
+	changed := map[string]string{}
 	for _, e := range m.Edits {
 		path := filepath.Join(root, filepath.FromSlash(e.File))
 		if _, edited := changed[path]; !edited {
 			text, err := os.ReadFile(path)
 			if err != nil {
-				return "", err
+				return nil, err
 			}
 			changed[path] = string(text)
 		}
 		text := changed[path]
 		if n := strings.Count(text, e.Old); n != 1 {
-			return "", fmt.Errorf("mutant %q is stale: %s has %d times %q, want once", m.Name, e.File, n, e.Old)
+			return nil, fmt.Errorf("mutant %q is stale: %s has %d times %q, want once", m.Name, e.File, n, e.Old)
 		}
 		changed[path] = strings.Replace(text, e.Old, e.New, 1)
+	}
+	return changed, nil
+}
+
+// overlay writes the mutant's files and the description of them for the go
+// command into dir, and returns its path.
+func (m Mutant) overlay(root, dir string) (string, error) {
+	changed, err := m.changed(root)
+	if err != nil {
+		return "", err
 	}
 	replace := map[string]string{}
 	for path, text := range changed {

@@ -1,7 +1,16 @@
 package mutants
 
 import (
+	"encoding/json"
+	"errors"
+	"go/ast"
+	"go/importer"
+	"go/parser"
+	"go/token"
+	"go/types"
+	"io"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -24,6 +33,81 @@ func TestUpToDate(t *testing.T) {
 	}
 	if len(names) < 25 {
 		t.Errorf("%d mutants", len(names))
+	}
+}
+
+// built is a package as the go command has it.
+type built struct {
+	Dir, ImportPath, Export string
+	GoFiles                 []string
+}
+
+// TestTheyCompile: one that does not would be caught by nothing.
+func TestTheyCompile(t *testing.T) {
+	t.Parallel()
+	args := []string{"list", "-export", "-deps", "-json=Dir,ImportPath,Export,GoFiles"}
+	for _, m := range All() {
+		for _, e := range m.Edits {
+			args = append(args, "./"+filepath.Dir(e.File))
+		}
+	}
+	list := exec.CommandContext(t.Context(), "go", args...)
+	list.Dir = root
+	out, err := list.Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	packages := map[string]built{} // by their directories and their paths
+	for all := json.NewDecoder(strings.NewReader(string(out))); ; {
+		var p built
+		if err := all.Decode(&p); errors.Is(err, io.EOF) {
+			break
+		} else if err != nil {
+			t.Fatal(err)
+		}
+		packages[p.Dir], packages[p.ImportPath] = p, p
+	}
+	fset := token.NewFileSet()
+	config := types.Config{Importer: importer.ForCompiler(fset, "gc", func(path string) (io.ReadCloser, error) {
+		return os.Open(packages[path].Export)
+	})}
+	parsed := map[string]*ast.File{}
+	parse := func(name string, text any) *ast.File {
+		file, err := parser.ParseFile(fset, name, text, parser.SkipObjectResolution)
+		if err != nil {
+			t.Error(err)
+		}
+		return file
+	}
+	for _, m := range All() {
+		changed, err := m.changed(root)
+		if err != nil {
+			continue // TestUpToDate tells it
+		}
+		for name := range changed {
+			dir, err := filepath.Abs(filepath.Dir(name))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if filepath.Ext(name) != ".go" {
+				continue
+			}
+			var files []*ast.File
+			for _, file := range packages[dir].GoFiles {
+				path := filepath.Join(filepath.Dir(name), file)
+				if text, edited := changed[path]; edited {
+					files = append(files, parse(path, text))
+					continue
+				}
+				if parsed[path] == nil {
+					parsed[path] = parse(path, nil)
+				}
+				files = append(files, parsed[path])
+			}
+			if _, err := config.Check(packages[dir].ImportPath, fset, files, nil); err != nil {
+				t.Errorf("mutant %q: %v", m.Name, err)
+			}
+		}
 	}
 }
 

@@ -69,7 +69,7 @@ func redis() []Mutant {
 		short(one("redisstore: what differs is done", redisCommand, "if done = !several; len(texts) == 1 {", "if done = true; len(texts) == 1 {", redisSteps)),
 		one("redisstore: what an error may have changed is believed", redisCommand, "	if c.err != nil {\n		r.forget()\n", "	if c.err != nil {\n", afterAnError),
 		one("redisstore: another's clock counts for what was told", redisRows, "	if r.now.IsZero() {", "	if true {", timeTold),
-		one("redisstore: what may not be true fails a step", redisCommand, "	if r.sure() {", "	if r.sure() || failed != nil {", redisOutputs),
+		one("redisstore: what may not be true fails a step", redisCommand, "	if r.sure() {", "	if r.sure() || r.failed != nil {", redisOutputs),
 		one("redisstore: a row is corrected, and the record that it was is not", redisCommand, "read.text, read.record = body, nil", "read.text = body", redisHistories),
 		one("redisstore: nothing that is written waits for replicas", redisPipeline, "changes = changes || c.rows.changes()", "changes = false", waitOnCluster),
 		short(one("redisstore: what is looked at is told of an earlier time", redisCommand, "case done && r.changes():", "case done:", laterTime)),
