@@ -330,6 +330,7 @@ func (s *suite) close(id string, effect tool.Effect, record dedupe.Record, now t
 // be.
 func (s *suite) bring(id string, f from, effect tool.Effect, now time.Time) dedupe.Record {
 	s.Helper()
+	now = now.Truncate(time.Millisecond) // as every store has it: its lease ends no earlier
 	var record dedupe.Record
 	if f.held || f.allowed {
 		record = s.ask(id, f, effect, now)
