@@ -74,14 +74,14 @@ func (r *replyMemory) Take(n int64) bool { return (*limit.Load)(r).Take(n * repl
 func (c *admitted) succeed() ending {
 	reading, policy, limits := &c.tried.reading, &c.route.Tool.Policy, &c.snapshot.Limits
 	reading.Reply.InputRequired = c.route.Secrets.Bytes(reading.Reply.InputRequired)
-	a := &answer{For: c.result(), Reading: reading, Show: output.Input{
+	a := &answer{For: c.result(), Success: result.Success{Reading: reading, Show: output.Input{
 		Secrets:   secretsOf(c.route),
 		Limit:     c.outputLimit(),
 		Strategy:  policy.OutputStrategy,
 		Untrusted: policy.Untrusted,
 		// Without a claim there is no settlement that could carry the output.
 		Keep: c.claim != nil, Conversation: c.Key.Conversation, KeepLimit: limits.KeepOutputBytes,
-	}}
+	}}}
 	if reading.Outcome != interpret.OK || len(reading.Items) > 0 || reading.Unread {
 		observed := explain.Observation{Of: c.subject(), Reading: reading}
 		a.Items, a.Show.Remarks = itemsOf(observed), observed.Remarks()
