@@ -82,10 +82,7 @@ type report struct {
 func newCall(snapshot *catalog.Snapshot, req Request) *call {
 	c := &call{Request: req, start: time.Now(), snapshot: snapshot}
 	c.Load = req.Load.Share() // until it leaves
-	c.of = rules.Call{
-		Key: req.Key, Prompt: req.Prompt, Tool: req.Tool, Arguments: req.Arguments, Snapshot: snapshot,
-		TokensUsed: req.TokensUsed, Refers: refers(req.Arguments),
-	}
+	c.of = rules.Call{Use: req.Use, Prompt: req.Prompt, Snapshot: snapshot, TokensUsed: req.TokensUsed}
 	c.of.Route, _ = snapshot.Lookup(req.Tool)
 	c.now.Faultless = req.Impossible != nil
 	if c.of.Route != nil {

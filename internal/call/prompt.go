@@ -24,9 +24,7 @@ type Prompt struct {
 	Tenant, Conversation string
 	// ID may be empty: the conversation is the prompt then.
 	ID string
-	// Profile and Offered are those of a Request.
-	Profile string
-	Offered []string
+	Choice
 }
 
 // StartPrompt begins a prompt and returns what is used of its budget; nil when it
