@@ -83,7 +83,7 @@ type Call struct {
 
 // Batch is what a call has to do with others that the model made in the same message.
 type Batch struct {
-	// Message is what they have in common; 0 for a call on its own.
+	// Message is what they have in common that were sent together; 0 for a call on its own.
 	Message guard.Hash
 	// Name is that of a batch in which they were sent together; empty for a call on its own.
 	Name string
