@@ -26,12 +26,13 @@ type Catalog interface {
 
 // Parts are what an Executor works with.
 type Parts struct {
+	Limits
+
 	Catalog Catalog
 	Dedupe  *dedupe.Dedupe
 	// Book has the results that were left out of conversations; nil has none.
 	Book     *conversation.Book
 	Recorder *telemetry.Recorder
-	Limits
 	// Life ends what goes on without its caller; nil is without end.
 	Life context.Context //nolint:containedctx // the end of many calls, not of one
 	// Hold hears of a call that goes on without its caller, until release; nil

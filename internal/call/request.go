@@ -18,14 +18,15 @@ type Request struct {
 	Flaws
 	Sender
 	Choice
+	Mode
+	Bounds
+	Memory
+
 	Prompt string
 	// TokensUsed are the tokens that the loop has used in this prompt; 0 says
 	// nothing.
 	TokensUsed int64
 	Labels     map[string]string
-	Mode
-	Bounds
-	Memory
 }
 
 // Flaws are why a request cannot be served: Nameless why the call has no identity, Impossible

@@ -96,6 +96,7 @@ type Now struct {
 	Arguments
 	Attempts
 	Moment
+
 	// Allowed: somebody has decided that it is to have its effect once more.
 	Allowed bool
 	// Faultless: the model can do nothing about what is wrong with the call.

@@ -19,17 +19,17 @@ import (
 // Of its three kinds it is the first that is set: Again, Error, or a reply that worked.
 type Answer struct {
 	For
-
-	// Again is a recorded response that is told once more, in its own words.
-	Again *Response
 	Cause
 	Success
 	Recovery
 	Remarks
-	// Loop is what the loop guard has found; of Pass when that is nothing.
-	Loop guard.Verdict
 	Decisions
 	Origin
+
+	// Again is a recorded response that is told once more, in its own words.
+	Again *Response
+	// Loop is what the loop guard has found; of Pass when that is nothing.
+	Loop guard.Verdict
 }
 
 // Cause is why a call did not work.

@@ -20,10 +20,10 @@ import (
 // rule is what one call knows of the attempts before it.
 type rule struct {
 	rules.Idle
+	about
 
 	call *rules.Call
 	how  *catalog.Recovery
-	about
 	// earlier and recent are the places of the two logs, and heard what they have;
 	// ready says that there is something to tell by.
 	earlier, recent int

@@ -10,13 +10,14 @@ import (
 
 // entry is what a log keeps of a failure.
 type entry struct {
+	said
+
 	operation, target string
 	code              tool.Code
-	said
-	at        int64  // Unix seconds
-	number    uint64 // of the attempt at this operation and target, from 1; 0 when blind
-	arguments []argument
-	unread    bool // the arguments could not be read
+	at                int64  // Unix seconds
+	number            uint64 // of the attempt at this operation and target, from 1; 0 when blind
+	arguments         []argument
+	unread            bool // the arguments could not be read
 	// blind: it was written before the past was known, see Advisor.Foresee. Of shown
 	// nobody knows then which were suggested; countMade finds out.
 	blind bool

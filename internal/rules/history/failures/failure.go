@@ -8,6 +8,10 @@ import (
 
 // Failure is a call that has failed, and what its admission brought.
 type Failure struct {
+	Next
+	Room
+	Logs
+
 	// Operation is the name of the tool, as it was called.
 	Operation string
 	// Target is what the call was about: Targeting.Of of these Arguments.
@@ -25,9 +29,6 @@ type Failure struct {
 	Arguments map[string]any
 	// At is now, by a clock that is roughly that of the entries.
 	At time.Time
-	Next
-	Room
-	Logs
 }
 
 // Next is what can be done after a failure.
