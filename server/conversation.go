@@ -46,6 +46,6 @@ type prompted interface {
 func (s *Conversations) prompt(ctx context.Context, req prompted) call.Prompt {
 	return call.Prompt{
 		Tenant: tenant(ctx), Conversation: req.GetConversationId(), ID: req.GetPromptId(),
-		Profile: req.GetProfile(), Offered: s.Offered,
+		Choice: call.Choice{Profile: req.GetProfile(), Offered: s.Offered},
 	}
 }

@@ -115,10 +115,10 @@ func beside(res *sidecallv1.ResumeConversationResponse, messages []conversation.
 
 // pending is what became of one call, and its identity.
 func (s *Conversations) pending(ctx context.Context, key conversation.Key, asked conversation.Asked, age time.Duration) (*sidecallv1.PendingCall, tool.CallID, error) {
-	made := call.Request{
+	made := call.Request{Choice: call.Choice{Offered: s.Offered}, Use: tool.Use{
 		Key:  tool.CallID{Tenant: key.Tenant, Conversation: key.ID, Turn: asked.Turn, ID: asked.ID},
-		Tool: asked.Tool, Arguments: asked.Arguments, Custom: asked.Custom, Offered: s.Offered,
-	}
+		Tool: asked.Tool, Arguments: asked.Arguments, Custom: asked.Custom,
+	}}
 	state, res, err := s.Executor.Records().Pending(ctx, made, age)
 	if err != nil {
 		return nil, made.Key, err

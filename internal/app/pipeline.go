@@ -17,12 +17,14 @@ func pipeline(p *parts) *call.Executor {
 		Dedupe:   p.dedupe,
 		Book:     p.book,
 		Recorder: p.telemetry.Recorder,
-		Bytes:    p.bytes,
-		Slots:    limit.NewBulkhead(p.config.Limits.MaxInFlight),
-		Waiting:  limit.NewBulkhead(p.config.Limits.MaxWaiting),
-		Looks:    limit.NewBulkhead(maxLooks),
-		Life:     p.life,
-		Hold:     p.drain.Hold,
-		Notify:   p.notifier,
+		Limits: call.Limits{
+			Slots:   limit.NewBulkhead(p.config.Limits.MaxInFlight),
+			Waiting: limit.NewBulkhead(p.config.Limits.MaxWaiting),
+			Looks:   limit.NewBulkhead(maxLooks),
+			Bytes:   p.bytes,
+		},
+		Life:   p.life,
+		Hold:   p.drain.Hold,
+		Notify: p.notifier,
 	})
 }

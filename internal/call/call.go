@@ -11,7 +11,6 @@ import (
 	"github.com/sidecall/sidecall/internal/catalog"
 	"github.com/sidecall/sidecall/internal/interpret"
 	"github.com/sidecall/sidecall/internal/rules"
-	"github.com/sidecall/sidecall/internal/rules/loop"
 	"github.com/sidecall/sidecall/internal/telemetry"
 	"github.com/sidecall/sidecall/internal/tool"
 	sidecallv1 "github.com/sidecall/sidecall/proto/sidecall/v1"
@@ -82,10 +81,7 @@ type report struct {
 func newCall(snapshot *catalog.Snapshot, req Request) *call {
 	c := &call{Request: req, start: time.Now(), snapshot: snapshot}
 	c.Load = req.Load.Share() // until it leaves
-	c.of = rules.Call{
-		Key: req.Key, Prompt: req.Prompt, Tool: req.Tool, Arguments: req.Arguments, Snapshot: snapshot,
-		TokensUsed: req.TokensUsed, Refers: refers(req.Arguments),
-	}
+	c.of = rules.Call{Use: req.Use, Prompt: req.Prompt, Snapshot: snapshot, TokensUsed: req.TokensUsed}
 	c.of.Route, _ = snapshot.Lookup(req.Tool)
 	c.now.Faultless = req.Impossible != nil
 	if c.of.Route != nil {
@@ -96,9 +92,6 @@ func newCall(snapshot *catalog.Snapshot, req Request) *call {
 		// It is refused whatever it is, and a loop of such calls would have no end.
 		c.of.UnknownProfile = true
 		c.of.Profile, _ = snapshot.Profiles.Find("", req.Offered...)
-	}
-	if req.Message != "" && c.of.Profile.Guard != nil {
-		c.of.Batch.Message = loop.Message(req.Message)
 	}
 	return c
 }
@@ -136,11 +129,13 @@ func mustNotRepeat(effect tool.Effect) bool {
 // An attempt before the last one, of this request or of one before it, may have had its effect
 // without an answer; only what may be repeated is sent again after such an attempt.
 func (c *admitted) update() {
-	effect, now := c.effect(), &c.now
-	now.Claimed, now.Sent, now.Failure = c.claim != nil, c.tried.sent, c.tried.reading.Failure
-	now.EarlierMayHaveRun = c.tried.ambiguous && effect != tool.ReadOnly ||
+	effect := c.effect()
+	earlier := c.tried.ambiguous && effect != tool.ReadOnly ||
 		(effect == tool.Keyed || effect == tool.Idempotent) && c.before > 0
-	now.MayHaveRun = mustNotRepeat(effect) && (c.claim == nil && !c.observes() || now.EarlierMayHaveRun)
+	c.now.Attempts = rules.Attempts{
+		Claimed: c.claim != nil, Sent: c.tried.sent, Failure: c.tried.reading.Failure, EarlierMayHaveRun: earlier,
+		MayHaveRun: mustNotRepeat(effect) && (c.claim == nil && !c.observes() || earlier),
+	}
 }
 
 // outputLimit is the most characters that content may have.

@@ -166,7 +166,7 @@ func (e Records) heldCall(ctx context.Context, snapshot *catalog.Snapshot, key t
 	if err != nil {
 		return unsettled{}, err
 	}
-	return unsettled{newCall(snapshot, Request{Key: key, Tool: record.Tool}).spokenOf(record.Effect), record}, nil
+	return unsettled{newCall(snapshot, Request{Use: tool.Use{Key: key, Tool: record.Tool}}).spokenOf(record.Effect), record}, nil
 }
 
 // undecided says why a decision has changed nothing, by what the call is now.

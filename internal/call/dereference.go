@@ -17,7 +17,7 @@ import (
 // to the store, beside the two round trips of the call. A refusal is as those of its
 // schema: nothing has been sent, and what is known of the id is told before it.
 func (e *Executor) dereference(ctx context.Context, c resolved) (*references, *answer) {
-	if !refers(c.Arguments) {
+	if !output.Refers(c.Arguments) {
 		return nil, nil
 	}
 	sent, violation := schema.ParseArgs(c.Tool, c.Arguments)

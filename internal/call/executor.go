@@ -26,18 +26,13 @@ type Catalog interface {
 
 // Parts are what an Executor works with.
 type Parts struct {
+	Limits
+
 	Catalog Catalog
 	Dedupe  *dedupe.Dedupe
 	// Book has the results that were left out of conversations; nil has none.
 	Book     *conversation.Book
 	Recorder *telemetry.Recorder
-	// Slots bounds the calls in flight in this sidecar, Waiting the duplicates
-	// beside them that wait for the result of a call in flight, Looks the
-	// questions to the store on behalf of calls that find no room. nil is no
-	// bound.
-	Slots, Waiting, Looks *limit.Bulkhead
-	// Bytes bounds what requests and replies hold at the same time.
-	Bytes *limit.Bytes
 	// Life ends what goes on without its caller; nil is without end.
 	Life context.Context //nolint:containedctx // the end of many calls, not of one
 	// Hold hears of a call that goes on without its caller, until release; nil
@@ -45,6 +40,16 @@ type Parts struct {
 	Hold func() (release func())
 	// Notify is told of calls that need a person; nil tells nobody.
 	Notify *notify.Notifier
+}
+
+// Limits are those of all calls of a sidecar; nil is no bound.
+type Limits struct {
+	// Slots bounds the calls in flight, Waiting the duplicates beside them that wait
+	// for the result of a call in flight, Looks the questions to the store on behalf
+	// of calls that find no room.
+	Slots, Waiting, Looks *limit.Bulkhead
+	// Bytes bounds what requests and replies hold at the same time.
+	Bytes *limit.Bytes
 }
 
 // Executor runs calls.

@@ -62,7 +62,7 @@ func (e fence) decide(ctx context.Context, key tool.CallID, answer conversation.
 	}
 	record := seen.Record
 	forgotten := err == nil && record.State == dedupe.Absent && e.Dedupe.MayBeForgotten(answer.Age)
-	c := newCall(e.snapshot, Request{Key: key, Tool: answer.Tool})
+	c := newCall(e.snapshot, Request{Use: tool.Use{Key: key, Tool: answer.Tool}})
 	defer c.leave()
 	r := recordedAs(c, seen)
 	switch {

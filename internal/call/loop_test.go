@@ -295,6 +295,23 @@ func TestCallsOfOneMessageAreNoLoop(t *testing.T) {
 	}
 }
 
+// A message whose calls come in several batches is one all the same.
+func TestTheBatchesOfOneMessageAreNoLoop(t *testing.T) {
+	t.Parallel()
+	s := watched(t, calltest.Answers("never"))
+	for n := 0; n < 8; n += 2 {
+		var batch []call.Request
+		for _, i := range []int{n, n + 1} {
+			req := nth(i, "payy", orders(i))
+			req.MessageId = "m1"
+			batch = append(batch, call.NewRequest("", req))
+		}
+		for _, res := range s.ExecuteBatch(t.Context(), batch) {
+			wantLoop(t, fmt.Sprint("batch ", n), res, 0, "", 0)
+		}
+	}
+}
+
 // The same payment twice in one breath is made once; sent again, the batch gets the
 // same answers.
 func TestDuplicatesInABatch(t *testing.T) {

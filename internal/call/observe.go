@@ -78,14 +78,9 @@ func (o observation) straight(ctx context.Context) ending {
 	defer cancel()
 	atWork, rest := o.atWork(ctx, c)
 	defer rest()
-	r := newRunner(c.route, c.Key, c.values, c.canonical, c.snapshot.Limits.KeepOutputBytes)
-	r.trace = &c.log.trace
-	r.invocation.MaxChars, r.invocation.Client = math.MaxInt32, c.Client
-	r.invocation.Round, r.invocation.Caller = c.Round, heard(c.Request.Caller, c.route.Secrets)
-	r.invocation.Memory = (*replyMemory)(&c.stay.load)
-	r.invocation.Right = rightFor(ctx, nil, c.route.Withdrawal)
+	r := c.runner(rightFor(ctx, nil, c.route.Withdrawal))
 	// Sent again it is another call: a key of its own keeps the upstream from telling.
-	r.invocation.IdempotencyKey = rand.Text() + rand.Text()
+	r.invocation.MaxChars, r.invocation.IdempotencyKey = math.MaxInt32, rand.Text()+rand.Text()
 	c.begin()
 	failure := c.tried.add(r.straight(atWork), c.effect(), false)
 	c.update()

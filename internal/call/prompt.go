@@ -21,12 +21,11 @@ const tallyTimeout = 5 * time.Second
 
 // Prompt is a prompt as a front names it.
 type Prompt struct {
+	Choice
+
 	Tenant, Conversation string
 	// ID may be empty: the conversation is the prompt then.
 	ID string
-	// Profile and Offered are those of a Request.
-	Profile string
-	Offered []string
 }
 
 // StartPrompt begins a prompt and returns what is used of its budget; nil when it

@@ -67,7 +67,7 @@ func lines(page, prefix string) string {
 // ceiling refuses, a duplicate is a replay.
 func TestAPromptIsCountedFromItsBeginToItsEnd(t *testing.T) {
 	s, metrics, log := metered(t, calltest.NewRoute(t, "act", tool.NonIdempotent, calltest.Fails(1, calltest.NotFound)))
-	p := call.Prompt{Conversation: "c1", ID: "p1", Profile: "tight"}
+	p := call.Prompt{Conversation: "c1", ID: "p1", Choice: call.Choice{Profile: "tight"}}
 	left, err := s.Prompts().StartPrompt(t.Context(), p)
 	if err != nil || left.GetToolCallsLimit() != 3 || left.GetToolCallsUsed() != 0 {
 		t.Fatalf("at the begin: %v, %v", left, err)
@@ -106,7 +106,7 @@ func TestAPromptEndsWithoutABudget(t *testing.T) {
 		t.Errorf("without limits: %v, %v", left, err)
 	}
 	s.With(func(p *call.Parts) { p.Dedupe = calltest.NewOn(t, brokenStore{}).Dedupe })
-	if left, err := s.Prompts().EndPrompt(t.Context(), call.Prompt{Conversation: "c2", Profile: "tight"}, ""); left.GetBudget() != nil || !left.GetEffectsIncomplete() || err != nil {
+	if left, err := s.Prompts().EndPrompt(t.Context(), call.Prompt{Conversation: "c2", Choice: call.Choice{Profile: "tight"}}, ""); left.GetBudget() != nil || !left.GetEffectsIncomplete() || err != nil {
 		t.Errorf("without the store: %v, %v", left, err)
 	}
 	says(t, metrics(), `sidecall_prompts_total{sidecall_exit="end_turn"} 1`, `sidecall_prompts_total{sidecall_exit="other"} 1`)
@@ -120,8 +120,8 @@ func TestPromptsThatCannotBe(t *testing.T) {
 		"prompt_id: 300 bytes, at most 256 are taken":                  {Conversation: "c1", ID: long},
 		"conversation_id: 300 bytes, at most 256 are taken":            {Conversation: long},
 		"prompt_id: is not valid UTF-8":                                {Conversation: "c1", ID: "\xff"},
-		"profile: ":                                                    {Conversation: "c1", Profile: "none"},
-		"profile: the profile":                                         {Conversation: "c1", Profile: "narrow", Offered: []string{"tight"}},
+		"profile: ":                                                    {Conversation: "c1", Choice: call.Choice{Profile: "none"}},
+		"profile: the profile":                                         {Conversation: "c1", Choice: call.Choice{Profile: "narrow", Offered: []string{"tight"}}},
 	} {
 		_, begun := s.Prompts().StartPrompt(t.Context(), p)
 		_, ended := s.Prompts().EndPrompt(t.Context(), p, "end_turn")
@@ -152,7 +152,7 @@ func TestPromptsOfAnotherTenant(t *testing.T) {
 		t.Fatal(res)
 	}
 	for tenant, used := range map[string]int64{"they": 0, "me": 1} {
-		ended, err := s.Prompts().EndPrompt(t.Context(), call.Prompt{Tenant: tenant, Conversation: "c1", Profile: "tight"}, "end_turn")
+		ended, err := s.Prompts().EndPrompt(t.Context(), call.Prompt{Tenant: tenant, Conversation: "c1", Choice: call.Choice{Profile: "tight"}}, "end_turn")
 		if err != nil || ended.GetBudget().GetToolCallsUsed() != used {
 			t.Errorf("%s: %v, %v, want %d used", tenant, ended, err, used)
 		}

@@ -48,7 +48,7 @@ func (e Records) execution(key tool.CallID, record dedupe.Record) (*sidecallv1.E
 
 // heldResult is what who sends a held call is told.
 func (e Records) heldResult(key tool.CallID, record dedupe.Record) *response {
-	c := newCall(e.Catalog.Snapshot(), Request{Key: key, Tool: record.Tool})
+	c := newCall(e.Catalog.Snapshot(), Request{Use: tool.Use{Key: key, Tool: record.Tool}})
 	defer c.leave()
 	return rendered(recordedAs(c, dedupe.Known{Record: record}).held())
 }

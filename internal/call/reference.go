@@ -4,7 +4,6 @@ import (
 	"maps"
 	"slices"
 	"strconv"
-	"strings"
 
 	"github.com/sidecall/sidecall/internal/call/explain"
 	"github.com/sidecall/sidecall/internal/catalog"
@@ -24,7 +23,6 @@ import (
 // the effect key, a look) goes by what the reference brings.
 
 const (
-	refMember  = "$output_ref"
 	pathMember = "path"
 
 	// maxReferences is how often a call may refer to outputs.
@@ -35,10 +33,6 @@ const (
 	// as long as one may be: references are short, and outputs are not.
 	maxRead = 4 << 20
 )
-
-// refers reports that arguments may refer to outputs: all that a call pays that does
-// not. Who escapes the name has written something else.
-func refers(arguments string) bool { return strings.Contains(arguments, refMember) }
 
 // reference is an argument that stands for a part of an output.
 type reference struct {
@@ -161,7 +155,7 @@ const maxWrong = 10
 
 func findReferences(route *catalog.Route, sent map[string]any) *finder {
 	f := &finder{route: route, sent: sent}
-	if _, all := sent[refMember]; all {
+	if _, all := sent[output.RefMember]; all {
 		f.wrong = []tool.Error{f.words(nil, sent).AllArguments()}
 		return f
 	}
@@ -198,7 +192,7 @@ func (f *finder) walk(v any, at []string) {
 }
 
 func isReference(v map[string]any) bool {
-	_, ok := v[refMember]
+	_, ok := v[output.RefMember]
 	return ok
 }
 
@@ -219,7 +213,7 @@ func (r *reference) take(v map[string]any) *tool.Error {
 		wrong := r.words.Misshapen(why)
 		return &wrong
 	}
-	handle, ok := v[refMember].(string)
+	handle, ok := v[output.RefMember].(string)
 	if !ok || handle == "" {
 		return misshapen("has the output_ref as a string")
 	}

@@ -14,44 +14,61 @@ import (
 
 // Request is one call as a front hands it over.
 type Request struct {
-	// Key is its identity.
-	Key    tool.CallID
+	tool.Use
+	Flaws
+	Sender
+	Choice
+	Mode
+	Bounds
+	Memory
+
 	Prompt string
-	// Nameless says why the call has no identity, Impossible why it cannot be
-	// made though it has one; nil when nothing is wrong.
-	Nameless, Impossible *tool.Error
-	// Client is what the program calls itself that makes the call; a worker may serve it
-	// alone. Empty where nobody says so.
+	// TokensUsed are the tokens that the loop has used in this prompt; 0 says
+	// nothing.
+	TokensUsed int64
+	Labels     map[string]string
+}
+
+// Flaws are why a request cannot be served: Nameless why the call has no identity, Impossible
+// why it cannot be made though it has one; nil when nothing is wrong.
+type Flaws struct{ Nameless, Impossible *tool.Error }
+
+// Sender is the program that makes a call.
+type Sender struct {
+	// Client is what it calls itself; a worker may serve it alone. Empty where nobody says so.
 	Client string
-	// Message names the message of the model that the call stands in, if somebody says.
-	Message string
-	// Tool and Arguments are the model's; empty arguments mean {}. Arguments are
-	// what was sent byte by byte, also where that is not UTF-8.
-	Tool, Arguments string
-	// Custom is the type of a call that is no function's, which its program runs.
-	Custom  string
+	// Round is what a front for MCP clients says beside the arguments; nil of any other.
+	Round *backend.Round
+	// Caller can be told and asked while the call runs; nil when nobody can.
+	Caller backend.Caller
+}
+
+// Choice is the profile that a program names.
+type Choice struct {
 	Profile string
-	// Offered are the profiles that the caller may choose from; nil is all.
+	// Offered are the profiles that it may choose from; nil is all.
 	Offered []string
+}
+
+// Mode is what is to be done with a call.
+type Mode struct {
 	// ValidateOnly: nothing is run.
 	ValidateOnly bool
 	// HoldOnly: it is only asked whether a person has to allow it first; nothing is run.
 	HoldOnly bool
 	// AllowDuplicateEffect: somebody has decided to have the effect once more.
 	AllowDuplicateEffect bool
-	// Timeout and MaxOutputChars may only shorten what the tool's policy says;
-	// 0 does not.
+}
+
+// Bounds may only shorten what the tool's policy says; 0 does not.
+type Bounds struct {
 	Timeout        time.Duration
 	MaxOutputChars int
-	// TokensUsed are the tokens that the loop has used in this prompt; 0 says
-	// nothing.
-	TokensUsed int64
-	Labels     map[string]string
-	// Round is what a front for MCP clients says beside the arguments; nil of any other.
-	Round *backend.Round
-	// Caller can be told and asked while the call runs; nil when nobody can.
-	Caller backend.Caller
-	// Bytes is the part of Parts.Bytes that the call takes room of; nil is the whole.
+}
+
+// Memory is where a call takes room.
+type Memory struct {
+	// Bytes is the part of Limits.Bytes that it takes room of; nil is the whole.
 	Bytes *limit.Bytes
 	// Load is what the request holds of it; nil for nothing.
 	Load *limit.Load
@@ -62,21 +79,18 @@ type Request struct {
 func NewRequest(tenant string, req *sidecallv1.ExecuteToolRequest, required ...string) Request {
 	key, nameless := KeyOf(tenant, req, required...)
 	r := Request{
-		Key:                  key,
-		Nameless:             nameless,
-		Impossible:           impossible(req),
-		Prompt:               text(req.GetPromptId()),
-		Message:              req.GetMessageId(),
-		Tool:                 text(req.GetToolName()),
-		Arguments:            req.GetArgumentsJson(),
-		Profile:              text(req.GetProfile()),
-		ValidateOnly:         req.GetValidateOnly(),
-		HoldOnly:             req.GetHoldOnly(),
-		AllowDuplicateEffect: req.GetAllowDuplicateEffect(),
-		Timeout:              req.GetTimeout().AsDuration(),
-		MaxOutputChars:       int(req.GetMaxOutputChars()),
-		TokensUsed:           req.GetTokensUsed(),
-		Labels:               req.GetLabels(),
+		Use: tool.Use{
+			Key: key, Message: req.GetMessageId(), Tool: text(req.GetToolName()), Arguments: req.GetArgumentsJson(),
+		},
+		Flaws:      Flaws{Nameless: nameless, Impossible: impossible(req)},
+		Choice:     Choice{Profile: text(req.GetProfile())},
+		Prompt:     text(req.GetPromptId()),
+		TokensUsed: req.GetTokensUsed(),
+		Labels:     req.GetLabels(),
+		Mode: Mode{
+			ValidateOnly: req.GetValidateOnly(), HoldOnly: req.GetHoldOnly(), AllowDuplicateEffect: req.GetAllowDuplicateEffect(),
+		},
+		Bounds: Bounds{Timeout: req.GetTimeout().AsDuration(), MaxOutputChars: int(req.GetMaxOutputChars())},
 	}
 	if r.Impossible != nil { // perhaps for one of them
 		r.Labels = texts(r.Labels)
@@ -84,8 +98,8 @@ func NewRequest(tenant string, req *sidecallv1.ExecuteToolRequest, required ...s
 	return r
 }
 
-// runsNothing reports that the request only asks, and is no call of its prompt.
-func (r *Request) runsNothing() bool { return r.ValidateOnly || r.HoldOnly }
+// runsNothing reports that it is only asked, and the call is none of its prompt.
+func (m Mode) runsNothing() bool { return m.ValidateOnly || m.HoldOnly }
 
 // RoundOf is a round of a request of MCP as the contract has it; nil for nil.
 func RoundOf(m *sidecallv1.McpRound) *backend.Round {

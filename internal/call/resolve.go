@@ -221,7 +221,7 @@ func (e Settlements) unknownCall(ctx context.Context, snapshot *catalog.Snapshot
 		return unsettled{}, fault(NotNow,
 			"this sidecar is running the call %s right now: wait for its result", tool.Quote(key.ID))
 	}
-	c := newCall(snapshot, Request{Key: key, Tool: record.Tool})
+	c := newCall(snapshot, Request{Use: tool.Use{Key: key, Tool: record.Tool}})
 	return unsettled{c.spokenOf(record.Effect), record}, nil // also where its tool is gone
 }
 

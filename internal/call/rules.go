@@ -49,7 +49,7 @@ func (e *Executor) hold(c *call) {
 // now is how far the call has come, to an answer perhaps.
 func (h *held) now(a *answer) *rules.Now {
 	now := &h.call.now
-	now.Answer, now.At, now.CharsLeft, now.Done, now.Released = a, time.Now(), 0, false, false
+	now.Moment = rules.Moment{At: time.Now(), Answer: a}
 	return now
 }
 

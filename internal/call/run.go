@@ -24,17 +24,11 @@ func (e *Executor) run(ctx, atWork context.Context, c *admitted) ending {
 	}
 	defer c.stay.seats.leaveTarget()
 
-	limits := &c.snapshot.Limits
-	runner := newRunner(c.route, c.Key, c.values, c.canonical, limits.KeepOutputBytes)
-	runner.trace, runner.pass = &c.log.trace, c.stay.seats.pass
-	runner.invocation.MaxChars, runner.invocation.Client = c.outputLimit(), c.Client
-	runner.invocation.Round, runner.invocation.Caller = c.Round, heard(c.Request.Caller, c.route.Secrets)
+	right := rightFor(ctx, c.claim, c.route.Withdrawal)
+	runner := c.runner(right)
 	if c.caller != nil {
 		runner.caller = ctx
 	}
-	right := rightFor(ctx, c.claim, c.route.Withdrawal)
-	runner.invocation.Right = right
-	runner.invocation.Memory = (*replyMemory)(&c.stay.load)
 	reopened := c.before > 0
 	report := retry.Do(ctx, retry.Policy(c.route.Tool.Policy.Retry), c.route.Retries, func(_ context.Context, n int) retry.Verdict {
 		c.begin()
@@ -60,6 +54,16 @@ func (e *Executor) run(ctx, atWork context.Context, c *admitted) ending {
 	return c.succeed()
 }
 
+// runner makes the attempts of a call, for who has the right to.
+func (c *admitted) runner(right right) runner {
+	r := newRunner(c.route, c.Key, c.values, c.canonical, c.snapshot.Limits.KeepOutputBytes)
+	r.trace, r.pass = &c.log.trace, c.stay.seats.pass
+	in := &r.invocation
+	in.Client, in.Round, in.Caller = c.Client, c.Round, heard(c.Request.Caller, c.route.Secrets)
+	in.Right, in.Memory, in.MaxChars = right, (*replyMemory)(&c.stay.load), c.outputLimit()
+	return r
+}
+
 // replyWeight is how often a reply is in memory while it is worked on: while its
 // buffer grows, as it came, as it is shown and kept.
 const replyWeight = 3
@@ -74,14 +78,14 @@ func (r *replyMemory) Take(n int64) bool { return (*limit.Load)(r).Take(n * repl
 func (c *admitted) succeed() ending {
 	reading, policy, limits := &c.tried.reading, &c.route.Tool.Policy, &c.snapshot.Limits
 	reading.Reply.InputRequired = c.route.Secrets.Bytes(reading.Reply.InputRequired)
-	a := &answer{For: c.result(), Reading: reading, Show: output.Input{
+	a := &answer{For: c.result(), Success: result.Success{Reading: reading, Show: output.Input{
 		Secrets:   secretsOf(c.route),
 		Limit:     c.outputLimit(),
 		Strategy:  policy.OutputStrategy,
 		Untrusted: policy.Untrusted,
 		// Without a claim there is no settlement that could carry the output.
 		Keep: c.claim != nil, Conversation: c.Key.Conversation, KeepLimit: limits.KeepOutputBytes,
-	}}
+	}}}
 	if reading.Outcome != interpret.OK || len(reading.Items) > 0 || reading.Unread {
 		observed := explain.Observation{Of: c.subject(), Reading: reading}
 		a.Items, a.Show.Remarks = itemsOf(observed), observed.Remarks()

@@ -120,16 +120,14 @@ func (u unsettled) happened(found verify.Finding, by settler) *answer {
 		reply = &tool.Reply{Text: fmt.Appendf(nil, "%s has happened: %s shows it. Its own answer was lost.", u.route.Tool.Name, with)}
 	}
 	policy := &u.route.Tool.Policy
-	return &answer{
-		For: u.result(), Reading: &interpret.Reading{Reply: *reply},
-		Show: output.Input{
-			Secrets: secretsOf(u.route), Limit: u.outputLimit(), Strategy: policy.OutputStrategy,
-			Untrusted: found.Result != nil && (policy.Untrusted || found.Untrusted),
-		},
-		Foreign:    found.Result != nil && found.Untrusted,
-		Notices:    []string{fmt.Sprintf("The answer of %s itself was lost; %s.", u.route.Tool.Name, reason)},
-		Resolution: u.resolution(reason, dedupe.Done, by),
-	}
+	a := &answer{For: u.result(), Success: result.Success{Reading: &interpret.Reading{Reply: *reply}, Show: output.Input{
+		Secrets: secretsOf(u.route), Limit: u.outputLimit(), Strategy: policy.OutputStrategy,
+		Untrusted: found.Result != nil && (policy.Untrusted || found.Untrusted),
+	}}}
+	a.Foreign = found.Result != nil && found.Untrusted
+	a.Notices = []string{fmt.Sprintf("The answer of %s itself was lost; %s.", u.route.Tool.Name, reason)}
+	a.Resolution = u.resolution(reason, dedupe.Done, by)
+	return a
 }
 
 // absent is what a record keeps of a call that a look has found not to have run.

@@ -17,6 +17,13 @@ const (
 	tagChars = 8
 )
 
+// RefMember is the member of an object that stands for an output among arguments.
+const RefMember = "$output_ref"
+
+// Refers reports that arguments may refer to outputs: all that a call pays that does
+// not. Who escapes the name has written something else.
+func Refers(arguments string) bool { return strings.Contains(arguments, RefMember) }
+
 // NewRef returns the handle of an output that is kept for a conversation: letters,
 // digits and one underscore.
 func NewRef(conversation string) string {

@@ -64,13 +64,13 @@ func (Idle) Kept(bool) {}
 
 // Call is what is known of a call from the start.
 type Call struct {
-	Key tool.CallID
+	tool.Use
+
 	// Prompt may be empty: the conversation is the prompt then.
 	Prompt string
-	// Tool and Arguments are the model's. Route is nil when there is no such tool.
-	Tool, Arguments string
-	Route           *catalog.Route
-	Snapshot        *catalog.Snapshot
+	// Route is nil when there is no such tool.
+	Route    *catalog.Route
+	Snapshot *catalog.Snapshot
 	// Profile is the call's; UnknownProfile says that it has named one that there is not, and
 	// this is the one of calls that name none.
 	Profile        catalog.Profile
@@ -78,14 +78,12 @@ type Call struct {
 	Start          time.Time
 	// TokensUsed are the tokens that the loop has used in this prompt; 0 says nothing.
 	TokensUsed int64
-	// Refers: its arguments may refer to outputs.
-	Refers bool
-	Batch  Batch
+	Batch      Batch
 }
 
 // Batch is what a call has to do with others that the model made in the same message.
 type Batch struct {
-	// Message is what they have in common; 0 for a call on its own.
+	// Message is what they have in common that were sent together; 0 for a call on its own.
 	Message guard.Hash
 	// Name is that of a batch in which they were sent together; empty for a call on its own.
 	Name string
@@ -95,34 +93,49 @@ type Batch struct {
 
 // Now is how far a call has come.
 type Now struct {
-	// Args are its arguments, with what they refer to, and Written as the model knows
-	// them; nil while they cannot be read. Print is the fingerprint of the tool with them,
-	// once they are checked; Checked says so. Refers: some refer to kept outputs; Borrowed: and
-	// have come out of them.
+	Arguments
+	Attempts
+	Moment
+
+	// Allowed: somebody has decided that it is to have its effect once more.
+	Allowed bool
+	// Faultless: the model can do nothing about what is wrong with the call.
+	Faultless bool
+}
+
+// Arguments are those of a call, as far as they are known.
+type Arguments struct {
+	// Args have what they refer to, and Written are as the model knows them; nil while they
+	// cannot be read. Print is the fingerprint of the tool with them, once they are checked;
+	// Checked says so. Refers: some refer to kept outputs; Borrowed: and have come out of them.
 	Args, Written    map[string]any
 	Print            [32]byte
 	Checked          bool
 	Refers, Borrowed bool
-	// Allowed: somebody has decided that it is to have its effect once more.
-	Allowed bool
+}
+
+// Attempts are what became of the attempts at a call.
+type Attempts struct {
 	// Claimed: it has the right to be made, or had.
 	Claimed bool
-	// Sent is how often it was sent. Done: there is a final result. Released: it has not
-	// run, and its claim is given back.
-	Sent           int
-	Done, Released bool
+	// Sent is how often it was sent.
+	Sent int
 	// MayHaveRun: it may have had an effect that must not be repeated under another id;
 	// EarlierMayHaveRun: an attempt before the last one may.
 	MayHaveRun, EarlierMayHaveRun bool
 	// Failure is how the last attempt failed; nil when it did not.
 	Failure *tool.Failure
-	// Faultless: the model can do nothing about what is wrong with the call.
-	Faultless bool
-	// Answer is what it is answered, once that is known.
+}
+
+// Moment is when a rule is asked or told something.
+type Moment struct {
+	At time.Time
+	// Answer is what the call is answered, once that is known.
 	Answer *result.Answer
+	// Done: there is a final result. Released: it has not run, and its claim is given back.
+	Done, Released bool
 	// CharsLeft is how many characters are left in the prompt, 1 at least; 0 where nobody knows.
 	CharsLeft int
-	At        time.Time
 }
 
 // Ask is what is asked of the store.

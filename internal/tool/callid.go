@@ -9,3 +9,15 @@ type CallID struct {
 	Turn         string
 	ID           string
 }
+
+// Use is the use of a tool that a model has asked for.
+type Use struct {
+	Key CallID
+	// Message names the message of the model that it stands in, if somebody says.
+	Message string
+	// Tool and Arguments are the model's; empty arguments mean {}. Arguments are
+	// what was sent byte by byte, also where that is not UTF-8.
+	Tool, Arguments string
+	// Custom is the type of a call that is no function's, which its program runs.
+	Custom string
+}

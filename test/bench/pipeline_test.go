@@ -111,7 +111,7 @@ func newExecutor(b *testing.B, on options) *call.Executor {
 		}
 	})
 	return call.New(call.Parts{
-		Catalog: catalog.New(generation), Dedupe: claims, Recorder: observed.Recorder, Slots: limit.NewBulkhead(10_000),
+		Catalog: catalog.New(generation), Dedupe: claims, Recorder: observed.Recorder, Limits: call.Limits{Slots: limit.NewBulkhead(10_000)},
 	})
 }
 

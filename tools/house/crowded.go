@@ -7,13 +7,25 @@ import (
 	"strings"
 )
 
-// mostMethods is how many methods a type of the product has at most.
-const mostMethods = 25
+const (
+	// mostMethods is how many methods a type of the product has at most.
+	mostMethods = 25
+	// mostFields is how many fields a struct has at most of the pipeline: what a stage hands
+	// to the next, and what a rule is told.
+	mostFields = 10
+)
 
-// crowded says which types of a room have more, where it is one of the product.
+// crowded says what in a room has more, where it is one of the product.
 func crowded(r *room) (complaints []string) {
 	if top, _, _ := strings.Cut(r.name, "/"); slices.Contains([]string{"test", "tools", "proto"}, top) || strings.HasSuffix(r.name, "/storetest") {
 		return nil
+	}
+	if in := r.name + "/"; strings.HasPrefix(in, "internal/call/") || strings.HasPrefix(in, "internal/rules/") {
+		for _, at := range slices.Sorted(maps.Keys(r.fields)) {
+			if n := r.fields[at]; n > mostFields {
+				complaints = append(complaints, fmt.Sprintf("%s/%s: a struct has %d fields, want at most %d: some of them are made and read together, and have a name", r.name, at, n, mostFields))
+			}
+		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(r.methods)) {
 		if n := r.methods[name]; n > mostMethods {

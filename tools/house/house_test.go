@@ -1,6 +1,9 @@
 package main
 
 import (
+	"go/parser"
+	"go/token"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -61,6 +64,44 @@ func TestTypesWithTooManyMethods(t *testing.T) {
 	}
 }
 
+func TestStructsWithTooManyFields(t *testing.T) {
+	fields := map[string]int{"a.go:1": 10, "a.go:9": 11, "b.go:3": 27}
+	for name, want := range map[string][]string{
+		"internal/call":  {"internal/call/a.go:9: a struct has 11 fields", "internal/call/b.go:3: a struct has 27 fields"},
+		"internal/rules": {"internal/rules/a.go:9: ", "internal/rules/b.go:3: "}, "internal/rules/loop/guard": {"internal/rules/loop/guard/a.go:9: ", "internal/rules/loop/guard/b.go:3: "},
+		"internal/catalog": nil, "internal/callers": nil, "dedupe": nil, "test/e2e": nil,
+	} {
+		said := crowded(&room{name: name, fields: fields})
+		if !slices.EqualFunc(said, want, strings.HasPrefix) {
+			t.Errorf("%s: %q, want %q", name, said, want)
+		}
+	}
+}
+
+func TestTheFieldsOfAStruct(t *testing.T) {
+	set := token.NewFileSet()
+	file, err := parser.ParseFile(set, "dir/a.go", `package p
+type none struct{}
+type some struct {
+	none; *other.Embedded
+	a, b, _ string
+	within struct {
+		c, d int }
+}
+func f() { type local struct { a, b, c, d int } }
+type alias = struct{ a int }
+type generic[T any] struct{ a, b T }
+`, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := room{fields: make(map[string]int)}
+	r.count(set, file)
+	if want := map[string]int{"a.go:2": 0, "a.go:3": 6, "a.go:6": 2, "a.go:9": 4, "a.go:10": 1, "a.go:11": 2}; !maps.Equal(r.fields, want) {
+		t.Errorf("got %v, want %v", r.fields, want)
+	}
+}
+
 // The arrows of this very room: what main needs of the others, and nothing back.
 func TestTheArrowsOfThisRoom(t *testing.T) {
 	t.Chdir("../..")
@@ -75,8 +116,8 @@ func TestTheArrowsOfThisRoom(t *testing.T) {
 	if uses := all[0].uses[want[4]]; !slices.Equal(uses, []string{"testless"}) {
 		t.Errorf("main uses %v of testless.go", uses)
 	}
-	if n := all[0].methods["room"]; n != 1 {
-		t.Errorf("room has %d methods, want that of its order", n)
+	if n := all[0].methods["room"]; n != 2 {
+		t.Errorf("room has %d methods, want those of its order and of counting", n)
 	}
 }
 

@@ -1,7 +1,7 @@
 // Command house checks what the compiler does not see of how the house is built: that
 // in every room the files stand in an order in which few arrows run upward, that no type
-// of the product has too many methods, and that every test file has a test. It prints the
-// figures of each room.
+// of the product has too many methods and no struct of the pipeline too many fields, and
+// that every test file has a test. It prints the figures of each room.
 //
 //	go run ./tools/house          the check, as in make lint
 //	go run ./tools/house -arrows  which arrows run upward, beside it

@@ -28,6 +28,9 @@ type room struct {
 	uses map[arrow][]string
 	// methods is how many methods each of its types has.
 	methods map[string]int
+	// fields is how many fields each of its structs has, those without a name and those within
+	// functions too, by where it begins: file.go:line. What is embedded counts as one.
+	fields map[string]int
 }
 
 // arrow leads from a file to one of which it uses something: a function, a type, a
@@ -87,7 +90,7 @@ func rooms(pattern string) ([]room, error) {
 
 // roomOf reads one package; lookup opens what the compiler has made of another one.
 func roomOf(p *listed, lookup importer.Lookup) (room, error) {
-	r := room{name: strings.TrimPrefix(p.ImportPath, p.Module.Path+"/"), uses: make(map[arrow][]string), methods: make(map[string]int)}
+	r := room{name: strings.TrimPrefix(p.ImportPath, p.Module.Path+"/"), uses: make(map[arrow][]string), methods: make(map[string]int), fields: make(map[string]int)}
 	set := token.NewFileSet()
 	var files []*ast.File
 	for _, name := range slices.Concat(p.GoFiles, p.CgoFiles) {
@@ -106,11 +109,12 @@ func roomOf(p *listed, lookup importer.Lookup) (room, error) {
 	nameOf := func(at token.Pos) string { return filepath.Base(set.Position(at).Filename) }
 	generated := make(map[string]bool)
 	for _, file := range files {
-		if name := nameOf(file.FileStart); ast.IsGenerated(file) {
-			generated[name] = true
-		} else {
-			r.files = append(r.files, name)
+		name := nameOf(file.FileStart)
+		if generated[name] = ast.IsGenerated(file); generated[name] {
+			continue
 		}
+		r.files = append(r.files, name)
+		r.count(set, file)
 	}
 	for _, name := range checked.Scope().Names() {
 		object, isType := checked.Scope().Lookup(name).(*types.TypeName)
@@ -136,6 +140,17 @@ func roomOf(p *listed, lookup importer.Lookup) (room, error) {
 	}
 	slices.SortFunc(r.arrows, func(a, b arrow) int { return strings.Compare(a.String(), b.String()) })
 	return r, nil
+}
+
+// count counts the fields of the structs of a file; of those in one line the most.
+func (r *room) count(set *token.FileSet, file *ast.File) {
+	for n := range ast.Preorder(file) {
+		if s, ok := n.(*ast.StructType); ok {
+			at := set.Position(s.Pos())
+			key := fmt.Sprintf("%s:%d", filepath.Base(at.Filename), at.Line)
+			r.fields[key] = max(r.fields[key], s.Fields.NumFields())
+		}
+	}
 }
 
 // declared reports whether an object is the package's, or a method or field of one.

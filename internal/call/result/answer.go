@@ -19,21 +19,40 @@ import (
 // Of its three kinds it is the first that is set: Again, Error, or a reply that worked.
 type Answer struct {
 	For
+	Cause
+	Success
+	Recovery
+	Remarks
+	Decisions
+	Origin
 
 	// Again is a recorded response that is told once more, in its own words.
 	Again *Response
-	// Error is why the call did not work.
-	Error *tool.Error
-	// Reading is the reply of a call that worked, and Show how it is shown; without a
-	// Reading Text is the whole content.
-	Reading *interpret.Reading
-	Show    output.Input
-	Text    string
+	// Loop is what the loop guard has found; of Pass when that is nothing.
+	Loop guard.Verdict
+}
 
+// Cause is why a call did not work.
+type Cause struct {
+	Error *tool.Error
 	// Violations are the rules that the arguments break. The content tells them all when
 	// Error is the first of them (Invalid).
 	Violations []tool.Error
 	Invalid    bool
+	// Earlier is the call whose effect stands in the way.
+	Earlier *sidecallv1.EarlierEffect
+}
+
+// Success is what came of a call that worked.
+type Success struct {
+	// Reading is its reply, and Show how it is shown; without a Reading Text is the whole content.
+	Reading *interpret.Reading
+	Show    output.Input
+	Text    string
+}
+
+// Recovery is what can be done about a call that did not work.
+type Recovery struct {
 	// RetryAfter is when the call may be sent again; 0 says nothing. Exhausted: it was
 	// sent as often as its policy allows.
 	RetryAfter time.Duration
@@ -44,27 +63,31 @@ type Answer struct {
 	SuggestedTool, SuggestedArguments string
 	// Context is what was tried before.
 	Context string
+}
 
+// Remarks are told beside what came of a call.
+type Remarks struct {
 	// Items are what the reply told item by item.
 	Items Items
-	// Nudge is said of the call beside what came of it; empty for nothing.
+	// Nudge is said of a call that worked; empty for nothing.
 	Nudge string
 	// Hints are said behind the hint of Error, Notices beside the content.
 	Hints, Notices []string
-	// Loop is what the loop guard has found; of Pass when that is nothing.
-	Loop guard.Verdict
-	// Earlier is the call whose effect stands in the way.
-	Earlier *sidecallv1.EarlierEffect
-	// Resolution says who settled the call, Approval who has allowed it, and Hold what a
-	// person is asked.
+}
+
+// Decisions are those of people: Resolution says who settled the call, Approval who has
+// allowed it, and Hold what a person is asked.
+type Decisions struct {
 	Resolution, Approval *sidecallv1.Resolution
 	Hold                 *sidecallv1.Hold
+}
 
+// Origin is where an answer comes from.
+type Origin struct {
 	// Quotes is a recorded response whose words it tells; Again is one. Foreign: it has
 	// words of a tool that is not trusted, which is not the call's own.
 	Quotes  *Response
 	Foreign bool
-
 	// Replayed: it was found out before. Recorded: duplicates get the same.
 	Replayed, Recorded bool
 }
@@ -103,7 +126,7 @@ func (a *Answer) LastTook(started, finished time.Time) {
 // Refused answers a call that was not started.
 func (f For) Refused(explained tool.Error, retryAfter time.Duration) *Answer {
 	explained = bounded(explained)
-	return &Answer{For: f, Error: &explained, RetryAfter: retryAfter}
+	return &Answer{For: f, Cause: Cause{Error: &explained}, Recovery: Recovery{RetryAfter: retryAfter}}
 }
 
 // Failed answers a call that did not work. Of the failure count when to try again and
@@ -126,15 +149,16 @@ func (f For) NotValid(violations []tool.Error) *Answer {
 
 // Valid answers validate_only; notes say what was changed in the arguments.
 func (f For) Valid(toolName string, notes []string) *Answer {
-	return &Answer{For: f, Text: fmt.Sprintf("The arguments of %s are valid. Nothing was run.", toolName), Notices: notes}
+	text := fmt.Sprintf("The arguments of %s are valid. Nothing was run.", toolName)
+	return &Answer{For: f, Success: Success{Text: text}, Remarks: Remarks{Notices: notes}}
 }
 
 // Suggest adds to a refusal the arguments to send instead, whole and as JSON, and the tool
 // to send them to when it is another one; "" is no suggestion. It is for the program: the
 // content keeps its five keys.
-func (a *Answer) Suggest(toolName, argumentsJSON string) {
+func (r *Recovery) Suggest(toolName, argumentsJSON string) {
 	if argumentsJSON != "" {
-		a.SuggestedTool, a.SuggestedArguments = toolName, argumentsJSON
+		r.SuggestedTool, r.SuggestedArguments = toolName, argumentsJSON
 	}
 }
 
@@ -209,7 +233,6 @@ func (a *Answer) fail(res *Response) {
 	for i, v := range a.Violations {
 		told := Error(v)
 		if i == 0 && a.Invalid {
-			told = Error(*a.Error)
 			told.Hint = res.GetError().GetHint()
 		}
 		res.Violations = append(res.Violations, told)

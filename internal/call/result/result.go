@@ -76,5 +76,5 @@ func Ended(record dedupe.Record, recorded *Response) time.Time {
 
 // Replay tells a recorded result again.
 func Replay(recorded *Response) *Answer {
-	return &Answer{Again: recorded, Quotes: recorded, Replayed: true, Recorded: recorded.GetRecorded()}
+	return &Answer{Again: recorded, Origin: Origin{Quotes: recorded, Replayed: true, Recorded: recorded.GetRecorded()}}
 }

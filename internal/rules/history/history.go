@@ -20,13 +20,10 @@ import (
 // rule is what one call knows of the attempts before it.
 type rule struct {
 	rules.Idle
+	about
 
 	call *rules.Call
 	how  *catalog.Recovery
-	// operation and target are what it is about; args are its arguments without what
-	// is never shown, nil where they are of no account. log is that of the attempts at it.
-	operation, target, log string
-	args                   map[string]any
 	// earlier and recent are the places of the two logs, and heard what they have;
 	// ready says that there is something to tell by.
 	earlier, recent int
@@ -34,6 +31,14 @@ type rule struct {
 	ready           bool
 	// written is what it leaves: a refused call before the logs are read.
 	written failures.Advice
+}
+
+// about is what a call is about.
+type about struct {
+	// log is that of the attempts at the operation and target; args are the arguments
+	// without what is never shown, nil where they are of no account.
+	operation, target, log string
+	args                   map[string]any
 }
 
 // New is the rules.Maker of the history.
@@ -134,11 +139,14 @@ func (r *rule) failure(now *rules.Now) *failures.Failure {
 	a, route := now.Answer, r.call.Route
 	f := &failures.Failure{
 		Operation: r.operation, Target: r.target, Arguments: r.args,
-		Code: a.Code(), MayHaveRun: now.Claimed && now.MayHaveRun,
-		At:        now.At, // it is told in minutes, for which the clocks of sidecars are near enough
-		CharsLeft: now.CharsLeft, MaxChars: r.how.MaxChars, Callable: r.callable(),
-		Earlier: before(r.heard.Entries(r.earlier), r.written.Entry),
-		Recent:  before(r.heard.Entries(r.recent), r.written.Recent),
+		Code: a.Code(),
+		At:   now.At, // it is told in minutes, for which the clocks of sidecars are near enough
+		Next: failures.Next{MayHaveRun: now.Claimed && now.MayHaveRun, Callable: r.callable()},
+		Room: failures.Room{CharsLeft: now.CharsLeft, MaxChars: r.how.MaxChars},
+		Logs: failures.Logs{
+			Earlier: before(r.heard.Entries(r.earlier), r.written.Entry),
+			Recent:  before(r.heard.Entries(r.recent), r.written.Recent),
+		},
 	}
 	f.Error, f.Untrusted = r.said(now)
 	f.Error = r.withoutSecretArgs(f.Error, now.Args)

@@ -23,9 +23,7 @@ func Beside(calls []*rules.Call, made func(i int) bool) {
 		if c.UnknownProfile || c.Profile.Guard == nil {
 			continue
 		}
-		if c.Batch.Message == 0 {
-			c.Batch.Message = message
-		}
+		c.Batch.Message = message
 		if c.Route != nil && made(i) {
 			of := prompted{c.Key.Tenant, c.Key.Conversation, c.Prompt, c.Profile.Name, c.Tool}
 			alike[of] = append(alike[of], i)
@@ -37,10 +35,6 @@ func Beside(calls []*rules.Call, made func(i int) bool) {
 		}
 	}
 }
-
-// Message is what calls have in common that the model made in the same message, for who
-// says which that is.
-func Message(name string) guard.Hash { return guard.Sum([]byte("message\x00" + name)) }
 
 // messageOf is the same of the calls of a batch: their ids.
 func messageOf(calls []*rules.Call) guard.Hash {

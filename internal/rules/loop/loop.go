@@ -186,6 +186,9 @@ func unread(c *rules.Call, args map[string]any) guard.Call {
 	seen := guard.Call{
 		Tool: c.Tool, ID: guard.Sum([]byte(c.Key.Turn + "\x00" + c.Key.ID)), Batch: c.Batch.Message, Start: guard.At(c.Start),
 	}
+	if c.Message != "" {
+		seen.Batch = guard.Sum([]byte("message\x00" + c.Message))
+	}
 	if c.Route != nil {
 		seen.Effect, seen.Polling = c.Route.Tool.Effect, c.Route.Tool.Policy.Polling
 	}

@@ -143,7 +143,7 @@ func (r *rule) borrows(now *rules.Now) bool { return now.Borrowed && r.foreign(o
 // happened. Whose words a tool's are that is gone nobody knows.
 func (r *rule) quotes(recorded *result.Response) bool {
 	with := recorded.GetResolution().GetVerifiedWith()
-	return r.foreign(r.call.Tool) || r.call.Refers && r.foreign(output.ToolName) || with != "" && r.foreign(with)
+	return r.foreign(r.call.Tool) || output.Refers(r.call.Arguments) && r.foreign(output.ToolName) || with != "" && r.foreign(with)
 }
 
 func (r *rule) foreign(toolName string) bool {

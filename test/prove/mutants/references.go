@@ -25,7 +25,7 @@ func references() []Mutant {
 		one("references: a look asks with what is lost", "internal/call/verify.go", "c.route.Verification.Program.ReadsArgs() && !c.now.Checked ||", "", test(pkg, "TestNoLookAsksWithAReference")),
 		one("references: nothing is tainted", taintFile, "return now.Borrowed && ", "return false && ", test(pkg, "TestAReferenceTaints")),
 		one("references: a sensitive tool takes what is tainted", taintFile, "heard.Unknown, r.borrows(now), r.taintedBy", "heard.Unknown, r.taintedBy", test(pkg, "TestAReferenceTaints")),
-		one("references: a replay taints nothing", taintFile, "r.call.Refers && r.foreign(output.ToolName) || ", "", test(pkg, "TestAReferenceTaints")),
+		one("references: a replay taints nothing", taintFile, "output.Refers(r.call.Arguments) && r.foreign(output.ToolName) || ", "", test(pkg, "TestAReferenceTaints")),
 		one("references: any number of them", referenceFile, "len(f.all) > maxReferences", "false", test(pkg, "TestReferencesThatAreRefused")),
 		one("references: any number of bytes", dereferenceFile, "r.refs.bytes > maxReferred {", "false {", test(pkg, "TestReferencesThatAreRefused")),
 		one("references: any number of values", dereferenceFile, "if r.values += n; err != nil || r.values > schema.MaxValues {", "_ = n\n\tif err != nil {", test(pkg, "TestReferencesThatAreRefused")),

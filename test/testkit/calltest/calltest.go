@@ -120,7 +120,7 @@ func NewWith(t *testing.T, store dedupe.Store, options dedupe.Options, routes ..
 		}
 	})
 	s := &Sidecar{Store: store, Executor: call.New(call.Parts{
-		Catalog: catalog.New(nil), Dedupe: claims, Recorder: observed.Recorder, Slots: limit.NewBulkhead(1000),
+		Catalog: catalog.New(nil), Dedupe: claims, Recorder: observed.Recorder, Limits: call.Limits{Slots: limit.NewBulkhead(1000)},
 	})}
 	return s.Beside(t, routes...)
 }

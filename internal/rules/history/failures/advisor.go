@@ -113,7 +113,7 @@ func (a *Advisor) Foresee(f *Failure) Advice {
 		return Advice{}
 	}
 	alone := *f
-	alone.Earlier, alone.Recent = nil, nil
+	alone.Logs = Logs{}
 	p := pastOf(&alone)
 	e := brief(&alone, a.possible(&alone, p, maxShown))
 	e.blind, e.number = true, 0
@@ -134,7 +134,7 @@ func (a *Advisor) most(f *Failure) int {
 
 // brief is what will be known of a failure to all operations of the conversation.
 func brief(f *Failure, shown []suggestion) *entry {
-	e := &entry{operation: f.Operation, target: f.Target, code: f.Code, alike: alikeOf(f.Error), at: f.At.Unix(), number: 1}
+	e := &entry{operation: f.Operation, target: f.Target, code: f.Code, said: said{alike: alikeOf(f.Error)}, at: f.At.Unix(), number: 1}
 	for _, s := range shown {
 		e.shown = append(e.shown, s.id)
 	}

@@ -57,15 +57,20 @@ func (b *block) render() (text string, shown []suggestion) {
 // parts of a block, each of one line or of one line per element.
 type parts struct {
 	head, also, corrected string
-	attempts              []string // oldest first
-	all                   int      // how many there were
-	left                  int      // how many attempts the lines do not tell
-	counts                []int    // how many attempts each line tells
+	attempts              told
 	suggestions           []suggestion
 	exhausted             bool // there is nothing to suggest any more
-	more                  bool // there were attempts before all of these
-	foreign               bool // attempts quote a tool that is not trusted
 	marked                bool // it is said already that what is quoted is not to be followed
+}
+
+// told is what is said of earlier attempts.
+type told struct {
+	lines   []string // oldest first
+	counts  []int    // how many attempts each line tells
+	all     int      // how many there were
+	left    int      // how many attempts the lines do not tell
+	more    bool     // there were attempts before all of these
+	foreign bool     // they quote a tool that is not trusted
 }
 
 // theirWords is said beside the words of a tool that is not trusted.
@@ -87,7 +92,7 @@ func (b *block) parts() *parts {
 	}
 	p.head = fmt.Sprintf("Recovery context\nOperation: %s%s\nError: %s %s%s",
 		oneLine(f.Operation, maxOperation), target, f.Code, strconv.Quote(tool.Shorten(f.Error, maxError)), whose)
-	b.tellAttempts(p)
+	p.attempts = b.tellAttempts()
 	p.also = b.alsoFailed()
 	if b.corrected != "" && len(b.corrected) <= maxCorrected {
 		p.corrected = b.corrected
@@ -97,23 +102,24 @@ func (b *block) parts() *parts {
 
 // tellAttempts writes a line for each earlier attempt, one for those that follow each
 // other and are the same.
-func (b *block) tellAttempts(p *parts) {
+func (b *block) tellAttempts() (t told) {
 	earlier := b.past.earlier
 	if len(earlier) == 0 {
-		return
+		return t
 	}
-	p.all = int(max(earlier[len(earlier)-1].number, uint64(len(earlier))))
-	p.left, p.more = p.all-len(earlier), b.past.more
+	t.all = int(max(earlier[len(earlier)-1].number, uint64(len(earlier))))
+	t.left, t.more = t.all-len(earlier), b.past.more
 	for i := 0; i < len(earlier); {
 		n := 1
 		for i+n < len(earlier) && sameAttempt(&earlier[i], &earlier[i+n]) {
 			n++
 		}
-		p.attempts = append(p.attempts, b.attempt(&earlier[i+n-1], n))
-		p.foreign = p.foreign || earlier[i].untrusted
-		p.counts = append(p.counts, n)
+		t.lines = append(t.lines, b.attempt(&earlier[i+n-1], n))
+		t.foreign = t.foreign || earlier[i].untrusted
+		t.counts = append(t.counts, n)
 		i += n
 	}
+	return t
 }
 
 func sameAttempt(a, b *entry) bool {
@@ -176,23 +182,23 @@ func (b *block) alsoFailed() string {
 func (p *parts) String() string {
 	var b strings.Builder
 	b.WriteString(p.head)
-	if p.all > 0 {
+	if t := &p.attempts; t.all > 0 {
 		b.WriteString("\nEarlier attempts at it in this conversation: ")
-		if p.more {
+		if t.more {
 			b.WriteString("at least ")
 		}
-		b.WriteString(strconv.Itoa(p.all))
-		if p.left > 0 && p.left < p.all {
-			fmt.Fprintf(&b, " (the oldest %d left out)", p.left)
+		b.WriteString(strconv.Itoa(t.all))
+		if t.left > 0 && t.left < t.all {
+			fmt.Fprintf(&b, " (the oldest %d left out)", t.left)
 		}
-		if p.foreign && !p.marked && len(p.attempts) > 0 {
+		if t.foreign && !p.marked && len(t.lines) > 0 {
 			b.WriteString(theirWords)
 		}
-		n := p.left
-		for i, line := range p.attempts {
+		n := t.left
+		for i, line := range t.lines {
 			n++
 			fmt.Fprintf(&b, "\n  %d. %s", n, line)
-			n += p.counts[i] - 1
+			n += t.counts[i] - 1
 		}
 	}
 	if p.also != "" {
@@ -215,29 +221,33 @@ func (p *parts) String() string {
 
 // shrink leaves out what is worth least; false when only the head is left.
 func (p *parts) shrink() bool {
-	switch {
-	case len(p.attempts) > 1:
-		p.left += p.counts[0]
-		p.attempts, p.counts = p.attempts[1:], p.counts[1:]
+	switch t := &p.attempts; {
+	case len(t.lines) > 1:
+		t.leaveOut()
 	case len(p.suggestions) > 1:
 		p.suggestions = p.suggestions[:len(p.suggestions)-1]
 	case p.also != "":
 		p.also = ""
-	case len(p.attempts) > 0:
-		p.left += p.counts[0]
-		p.attempts, p.counts = nil, nil
+	case len(t.lines) > 0:
+		t.leaveOut()
 	case p.corrected != "":
 		p.corrected = ""
 	case p.exhausted:
 		p.exhausted = false
 	case len(p.suggestions) > 0:
 		p.suggestions = nil
-	case p.all > 0:
-		p.all = 0
+	case t.all > 0:
+		t.all = 0
 	default:
 		return false
 	}
 	return true
+}
+
+// leaveOut leaves out the oldest line.
+func (t *told) leaveOut() {
+	t.left += t.counts[0]
+	t.lines, t.counts = t.lines[1:], t.counts[1:]
 }
 
 // oneLine keeps a text that is not quoted from looking like more than one line.

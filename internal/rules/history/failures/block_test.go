@@ -20,8 +20,8 @@ func TestTheOldestAttemptsGoFirst(t *testing.T) {
 	c.fails("read_file", `{"path":"a.ts"}`, tool.CodeNotFound, "no such file or directory")
 	f := &Failure{
 		Operation: "edit_file", Target: "a.ts", Code: tool.CodeNotFound, Error: "no such file or directory: a.ts", At: c.now,
-		Arguments: decoded(t, `{"path":"a.ts","line":9}`), Corrected: `{"line":9,"path":"b.ts"}`,
-		Earlier: c.logs[LogOf("edit_file", "a.ts")], Recent: c.logs[RecentLog],
+		Arguments: decoded(t, `{"path":"a.ts","line":9}`), Next: Next{Corrected: `{"line":9,"path":"b.ts"}`},
+		Logs: Logs{Earlier: c.logs[LogOf("edit_file", "a.ts")], Recent: c.logs[RecentLog]},
 	}
 	told := []string{"  1. ", "  6. ", "Also failed", "Corrected arguments"}
 	before := len(told) + 1

@@ -10,19 +10,25 @@ import (
 
 // entry is what a log keeps of a failure.
 type entry struct {
+	said
+
 	operation, target string
 	code              tool.Code
-	message           string // empty in RecentLog
-	alike             uint32 // the same for messages that differ in ids and numbers only
 	at                int64  // Unix seconds
 	number            uint64 // of the attempt at this operation and target, from 1; 0 when blind
 	arguments         []argument
 	unread            bool // the arguments could not be read
-	untrusted         bool // the message is in the words of a tool that is not trusted
 	// blind: it was written before the past was known, see Advisor.Foresee. Of shown
 	// nobody knows then which were suggested; countMade finds out.
 	blind bool
 	shown []uint32
+}
+
+// said is what went wrong, in words.
+type said struct {
+	message   string // empty in RecentLog
+	alike     uint32 // the same for messages that differ in ids and numbers only
+	untrusted bool   // the message is in the words of a tool that is not trusted
 }
 
 // version is the first byte of an entry. A sidecar that does not know it passes the

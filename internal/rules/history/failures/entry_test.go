@@ -114,7 +114,7 @@ func FuzzDecode(f *testing.F) {
 			t.Errorf("%x was read as %+v, and then as %+v", b, e, again)
 		}
 		a, _ := New(Options{MaxChars: 400})
-		failure := &Failure{Operation: e.operation, Target: e.target, Code: tool.CodeNotFound, Error: e.message, At: noon, Earlier: [][]byte{b, b}, Recent: [][]byte{b}}
+		failure := &Failure{Operation: e.operation, Target: e.target, Code: tool.CodeNotFound, Error: e.message, At: noon, Logs: Logs{Earlier: [][]byte{b, b}, Recent: [][]byte{b}}}
 		wantBounded(t, a.Explain(failure), 400)
 	})
 }

@@ -48,7 +48,7 @@ func anything(r *rand.Rand) *Failure {
 	}
 	f := &Failure{
 		Operation: []string{"read", "write", "list", "pay"}[r.IntN(4)], Code: codes[r.IntN(len(codes))], Error: text(), Arguments: args,
-		Untrusted: r.IntN(2) == 0, MayHaveRun: r.IntN(5) == 0, Callable: func(name string) bool { return name == "there" },
+		Untrusted: r.IntN(2) == 0, Next: Next{MayHaveRun: r.IntN(5) == 0, Callable: func(name string) bool { return name == "there" }},
 	}
 	if r.IntN(6) == 0 {
 		f.Corrected = `{"path":"a"}`
@@ -322,7 +322,7 @@ func TestToolsThatAreGoneAreReported(t *testing.T) {
 	if want := []Gone{{"rules[0].suggest[1]", "gone"}, {"rules[2].suggest[0]", "gone_too"}}; fmt.Sprint(got) != fmt.Sprint(want) {
 		t.Errorf("got %v, want %v", got, want)
 	}
-	said := a.Explain(&Failure{Operation: "x", Code: tool.CodeConflict, At: noon, Callable: func(name string) bool { return name == "there" }}).Context
+	said := a.Explain(&Failure{Operation: "x", Code: tool.CodeConflict, At: noon, Next: Next{Callable: func(name string) bool { return name == "there" }}}).Context
 	if !strings.Contains(said, "- Call there.") || strings.Contains(said, "gone") || !strings.Contains(said, "- Wait.") {
 		t.Errorf("%s", said)
 	}

@@ -8,6 +8,10 @@ import (
 
 // Failure is a call that has failed, and what its admission brought.
 type Failure struct {
+	Next
+	Room
+	Logs
+
 	// Operation is the name of the tool, as it was called.
 	Operation string
 	// Target is what the call was about: Targeting.Of of these Arguments.
@@ -23,27 +27,38 @@ type Failure struct {
 	// been replaced by tool.ReceivedRedacted (schema.Redacted): they are kept, and
 	// shown.
 	Arguments map[string]any
+	// At is now, by a clock that is roughly that of the entries.
+	At time.Time
+}
+
+// Next is what can be done after a failure.
+type Next struct {
 	// Corrected are the whole arguments to send instead, as JSON, where that is
 	// certain (schema.Suggest); they hold no secret. Empty where it is not.
 	Corrected string
 	// MayHaveRun: the call may have had its effect. Then nothing that amounts to
 	// another call of it is suggested.
 	MayHaveRun bool
-	// At is now, by a clock that is roughly that of the entries.
-	At time.Time
+	// Callable reports whether a tool may be named to this caller: it is there, the
+	// profile allows it, and its effect is no stronger than the one that failed. nil:
+	// none may.
+	Callable func(toolName string) bool
+}
+
+// Room is what there is for a block.
+type Room struct {
 	// CharsLeft is how many characters are left in the prompt, as far as that is known; 0
 	// where it is not.
 	CharsLeft int
 	// MaxChars is the cap of this block, where it is not Options.MaxChars; 0 where it is.
 	MaxChars int
-	// Callable reports whether a tool may be named to this caller: it is there, the
-	// profile allows it, and its effect is no stronger than the one that failed. nil:
-	// none may.
-	Callable func(toolName string) bool
+}
 
+// Logs are what a conversation has of earlier failures, the oldest first. What cannot be
+// read is passed over.
+type Logs struct {
 	// Earlier are the entries of the log of this operation and target (LogOf), which may
-	// hold those of others too, and Recent those of the conversation (RecentLog), oldest first. What cannot be read
-	// is passed over.
+	// hold those of others too, and Recent those of the conversation (RecentLog).
 	Earlier, Recent [][]byte
 }
 

@@ -50,7 +50,7 @@ func decoded(t *testing.T, text string) map[string]any {
 // fails is a call that fails, and what the model is told; a minute passes after it.
 func (c *conversation) fails(operation, args string, code tool.Code, message string) string {
 	c.t.Helper()
-	f := &Failure{Operation: operation, Code: code, Error: message, At: c.now, Callable: func(name string) bool { return name != "gone_tool" }}
+	f := &Failure{Operation: operation, Code: code, Error: message, At: c.now, Next: Next{Callable: func(name string) bool { return name != "gone_tool" }}}
 	if args != "" {
 		f.Arguments = decoded(c.t, args)
 	}

@@ -3,11 +3,11 @@ package guard
 // judge is the verdict on a call that has ended.
 func (g *Guard) judge(p *past, rule Rule, l Limit, t *trail) Verdict {
 	far := g.limits.AcrossEffects.beside(l)
-	v := Verdict{Rule: rule, Tool: p.call.Tool, Count: t.nearTried, Limit: max(l.Refuse, 0), Since: t.nearSince}
-	v.Level, v.Refusals = g.grade(l, t.near)
-	if level, refusals := g.grade(far, t.far); level > v.Level {
+	v := Verdict{Rule: rule, Tool: p.call.Tool, Count: t.near.tried, Limit: max(l.Refuse, 0), Since: t.near.since}
+	v.Level, v.Refusals = g.grade(l, t.near.alike)
+	if level, refusals := g.grade(far, t.far.alike); level > v.Level {
 		v.Level, v.Refusals = level, refusals
-		v.Count, v.Limit, v.Since = t.farTried, max(far.Refuse, 0), t.farSince
+		v.Count, v.Limit, v.Since = t.far.tried, max(far.Refuse, 0), t.far.since
 	}
 	return v.orNothing()
 }
@@ -40,7 +40,7 @@ func (g *Guard) severity(refusals int) Level {
 // refuse is the verdict on a call that is not to be made; l is the limit that it
 // has reached.
 func (g *Guard) refuse(p *past, rule Rule, l Limit, t *trail) Verdict {
-	v := Verdict{Rule: rule, Tool: p.call.Tool, Count: t.nearTried, Limit: l.Refuse, Since: t.nearSince}
+	v := Verdict{Rule: rule, Tool: p.call.Tool, Count: t.near.tried, Limit: l.Refuse, Since: t.near.since}
 	switch {
 	case t.again > 0:
 		v.Refusals = t.again
@@ -59,7 +59,7 @@ func (g *Guard) refuse(p *past, rule Rule, l Limit, t *trail) Verdict {
 
 // across is the verdict by the calls before the last effect too.
 func (v Verdict) across(t *trail) Verdict {
-	v.Count, v.Since = max(v.Count, t.farTried), t.farSince
+	v.Count, v.Since = max(v.Count, t.far.tried), t.far.since
 	return v
 }
 

@@ -17,8 +17,8 @@ func (g *Guard) sameCall(p *past) Verdict {
 	if t.varied {
 		return g.vague(p, SameCall, l, &t)
 	}
-	near := l.Refuse > 0 && (t.near >= l.Refuse || t.refusedNear || t.again > 0)
-	if far := g.limits.AcrossEffects.beside(l); !near && far.Refuse > 0 && t.far >= far.Refuse && !g.onTrial(&t) {
+	near := l.Refuse > 0 && (t.near.alike >= l.Refuse || t.refusedNear || t.again > 0)
+	if far := g.limits.AcrossEffects.beside(l); !near && far.Refuse > 0 && t.far.alike >= far.Refuse && !g.onTrial(&t) {
 		return g.refuse(p, SameCall, far, &t).across(&t)
 	}
 	if !near {
@@ -69,9 +69,9 @@ func (g *Guard) vague(p *past, rule Rule, l Limit, t *trail) Verdict {
 		return g.refuse(p, rule, l, t)
 	case !t.varied:
 		return Verdict{}
-	case l.Refuse > 0 && t.near >= l.Refuse:
+	case l.Refuse > 0 && t.near.alike >= l.Refuse:
 		return g.refuse(p, rule, l, t)
-	case far.Refuse > 0 && t.far >= far.Refuse:
+	case far.Refuse > 0 && t.far.alike >= far.Refuse:
 		return g.refuse(p, rule, far, t).across(t)
 	default:
 		return Verdict{}

@@ -25,15 +25,18 @@ func sincePause(entries []Entry, start Instant) []Entry {
 	return entries
 }
 
+// tally counts calls, the present one included.
+type tally struct {
+	alike int // that were answered alike
+	tried int // those that were refused too
+	since Instant
+}
+
 // trail is what a rule finds in the log, from the newest entry back to the one that
 // ends it: another outcome, a success, whatever the rule says.
 type trail struct {
-	// near counts the calls that were answered alike, the present one included, since
-	// something new was done; far all of them.
-	near, far int
-	// nearTried and farTried count the calls that were refused too.
-	nearTried, farTried int
-	nearSince, farSince Instant
+	// near has the calls since something new was done, far all of them.
+	near, far tally
 	// varied: their arguments differ.
 	varied bool
 	// refused is the latest refusal by the rule that the present call's maker can have
@@ -75,7 +78,8 @@ func (r Rule) ends(e, latest *Entry) bool {
 // follow walks the log backwards for SameCall, SameError or SameResult.
 func (p *past) follow(rule Rule) trail {
 	c := p.call
-	t := trail{near: 1, far: 1, nearTried: 1, farTried: 1, nearSince: c.Start, farSince: c.Start}
+	own := tally{alike: 1, tried: 1, since: c.Start}
+	t := trail{near: own, far: own}
 	group := together{start: c.Start, batch: c.Batch, count: 1}
 	latest, same := p.own, c.Same // of the calls that are alike
 	for i := len(p.entries) - 1; i >= 0; i-- {
@@ -113,13 +117,11 @@ func (p *past) follow(rule Rule) trail {
 
 // count takes one more call.
 func (t *trail) count(e *Entry) {
-	t.far++
-	t.farTried++
-	t.farSince = min(t.farSince, e.Start)
+	t.far.alike++
+	t.far.tried++
+	t.far.since = min(t.far.since, e.Start)
 	if !t.across {
-		t.near++
-		t.nearTried++
-		t.nearSince = t.farSince
+		t.near = t.far
 	}
 }
 
@@ -145,10 +147,9 @@ func (t *trail) refusal(e *Entry, c *Call, rule Rule) {
 	if e.Rule != rule {
 		return
 	}
-	t.farTried++
+	t.far.tried++
 	if !t.across {
-		t.nearTried++
-		t.refusedNear = true
+		t.near, t.refusedNear = t.far, true
 	}
 	if t.refused == nil && e.seenBy(c) {
 		t.refused = e
