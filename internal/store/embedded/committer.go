@@ -30,12 +30,7 @@ const (
 
 // operation is one request on its way through the committer. Its caller waits for done.
 type operation struct {
-	// apply does its work in a transaction. It may run again, in another
-	// transaction, when the first one came to nothing.
-	apply func(dedupe.Rows)
-	// bytes is roughly how much it writes, and room what it does to a file that is full.
-	bytes  int
-	demand dedupe.Demand
+	dedupe.Step
 
 	// taken is set by the committer, or by the caller who withdraws the operation, whoever
 	// comes first.
@@ -45,7 +40,7 @@ type operation struct {
 }
 
 func newOperation(step *dedupe.Step) *operation {
-	return &operation{apply: step.Apply, bytes: step.Bytes, demand: step.Demand, done: make(chan struct{})}
+	return &operation{Step: *step, done: make(chan struct{})}
 }
 
 // take reports that nobody else has taken the operation.
@@ -96,7 +91,7 @@ func (s *Store) do(ctx context.Context, step *dedupe.Step) error {
 		return op.err
 	case <-ctx.Done():
 		if op.take() {
-			op.apply = nil // what it has is not kept for as long as it is in the queue
+			op.Apply = nil // what it has is not kept for as long as it is in the queue
 			return fmt.Errorf("withdrawn before it was stored: %w", ctx.Err())
 		}
 		return fmt.Errorf("gave up waiting for the disk: %w", ctx.Err())
@@ -134,11 +129,11 @@ func (s *Store) commits() {
 
 // gather collects the group that begins with an operation: whatever waits.
 func (s *Store) gather(first *operation) []*operation {
-	group, bytes := []*operation{first}, first.bytes
+	group, bytes := []*operation{first}, first.Bytes
 	for yields := 0; yields < 3 && len(group) < groupLength && bytes < groupBytes; {
 		select {
 		case op := <-s.queue:
-			group, bytes, yields = append(group, op), bytes+op.bytes, 0
+			group, bytes, yields = append(group, op), bytes+op.Bytes, 0
 		default:
 			// The callers that the last group has just set free are about to
 			// ask again. Letting them run first costs microseconds and saves
@@ -167,10 +162,10 @@ func (s *Store) serve(group []*operation) {
 func fitting(group []*operation, err error) (others []*operation) {
 	most := dedupe.Frees
 	if errors.Is(err, dedupe.ErrFull) {
-		most = slices.MaxFunc(group, func(a, b *operation) int { return cmp.Compare(a.demand, b.demand) }).demand
+		most = slices.MaxFunc(group, func(a, b *operation) int { return cmp.Compare(a.Demand, b.Demand) }).Demand
 	}
 	for _, op := range group {
-		if op.demand < most {
+		if op.Demand < most {
 			others = append(others, op)
 			continue
 		}

@@ -82,9 +82,9 @@ func (d *database) transact(ops []*operation) error {
 	least := int64(0)
 	for _, op := range ops {
 		before := len(t.changes)
-		if op.err = t.survive(op.apply); op.err != nil {
+		if op.err = t.survive(op.Apply); op.err != nil {
 			t.rollback(before)
-		} else if op.demand != dedupe.Frees && len(t.changes) != before {
+		} else if op.Demand != dedupe.Frees && len(t.changes) != before {
 			least = d.file.reserve()
 		}
 	}
@@ -176,7 +176,7 @@ func (d *database) transactReclaiming(ops []*operation) (err error) {
 	d.pass()
 	most := int64(16 * mostCleaned)
 	for _, op := range ops {
-		most += leastDead * int64(op.bytes)
+		most += leastDead * int64(op.Bytes)
 	}
 	end := min(d.file.end, d.file.tail+most) // having gone through all of that, it gives up
 	for again := 1; ; again *= 2 {           // to apply a large group costs more than to go through the log
