@@ -50,10 +50,6 @@ func (o *operation) take() bool { return !o.taken.Swap(true) }
 // holds up nobody: then the file is let go of once it goes on, and not under what is written to it.
 func (s *Store) stop() error {
 	s.shut(dedupe.ErrClosed)
-	if s.queue == nil {
-		s.end(dedupe.ErrClosed)
-		close(s.exited)
-	}
 	released := make(chan error, 1)
 	go func() {
 		<-s.exited
@@ -116,12 +112,12 @@ func (s *Store) commits() {
 		case op := <-s.queue:
 			s.serve(s.gather(op))
 		case <-ticker.C:
-			s.idle()
+			s.tidy()
 		case <-s.open.Done():
 			for len(s.queue) > 0 {
 				s.serve(s.gather(<-s.queue))
 			}
-			s.idle()
+			s.tidy()
 			return
 		}
 	}
@@ -175,38 +171,29 @@ func fitting(group []*operation, err error) (others []*operation) {
 	return others
 }
 
-// idle keeps the store in order. One that has failed is left as it is.
-func (s *Store) idle() {
+// tidy looks at the file, whoever asks or not, lets go of what has expired, as long as nobody
+// waits, and notes whether there is room for a new call. A store that has failed is left as it is.
+func (s *Store) tidy() {
+	s.writing.Lock()
+	defer s.writing.Unlock()
+	defer s.dies(new(error))
 	if s.life.Err() != nil {
 		return
 	}
-	if err := s.tidy(); err != nil && s.life.Err() == nil {
-		s.options.Log.Warn("expired records could not be removed", "path", s.file.path, "error", err)
-	}
-}
-
-// tidy looks at the file, whoever asks or not, lets go of what has expired, as long as nobody
-// waits, and notes whether there is room for a new call.
-func (s *Store) tidy() (err error) {
-	s.writing.Lock()
-	defer s.writing.Unlock()
-	defer s.dies(&err)
 	if err := s.file.asLeft(); err != nil {
-		return s.fail(err)
+		_ = s.fail(err) // which tells it
+		return
 	}
 	s.pass()
 	full := s.vacancy()
 	for end := s.file.end; (full != nil || s.wasteful()) && s.file.tail < end && len(s.queue) == 0 && s.open.Err() == nil; full = s.vacancy() {
-		if progress, why := s.reclaim(); why != nil {
-			full = why
-			break
-		} else if !progress {
+		progress, why := s.reclaim()
+		full = cmp.Or(why, full)
+		if why != nil || !progress {
 			break
 		}
 	}
-	if full != nil && !errors.Is(full, dedupe.ErrFull) {
-		return full
+	if s.life.Err() == nil {
+		s.tell(full)
 	}
-	s.tell(full)
-	return nil
 }

@@ -17,9 +17,10 @@ type index struct {
 	rows  map[digest]row
 	// undecided are the records of calls that are claimed, unknown or held, by their places.
 	undecided ordered[found]
-	// outputs are those that are kept, in the order in which they expire.
-	outputs     ordered[found]
-	outputBytes int64
+	// outputs are those that are kept, in the order in which they expire, which is that in which they
+	// give way when they have more bytes than there may be of them.
+	outputs                  ordered[found]
+	outputBytes, mostOutputs int64
 	// messages are how many each conversation has, by the digest of its head; talks their keys.
 	messages map[digest]int
 	talks    ordered[string]
@@ -39,8 +40,14 @@ type row struct {
 // meet. Whoever finds a row compares its key.
 type digest [2]uint64
 
-func newIndex() *index {
+// newIndex is that of a file with a bound, 0 for none.
+func newIndex(bound int64) *index {
+	mostOutputs := int64(256 << 20)
+	if bound > 0 {
+		mostOutputs = min(mostOutputs, bound/3) // there is room for records
+	}
 	return &index{
+		mostOutputs: mostOutputs,
 		seeds: [2]maphash.Seed{maphash.MakeSeed(), maphash.MakeSeed()}, rows: map[digest]row{}, messages: map[digest]int{},
 		undecided: ordered[found]{compare: byPlace}, outputs: ordered[found]{compare: byExpiry},
 		talks: ordered[string]{compare: strings.Compare}, terms: ordered[posting]{compare: posting.compare},
@@ -167,13 +174,13 @@ func byPlace(a, b found) int { return cmp.Compare(a.place.at, b.place.at) }
 func byExpiry(a, b found) int { return cmp.Or(cmp.Compare(a.expires, b.expires), byPlace(a, b)) }
 
 // pass says what time it is. Outputs whose time is over are dropped, and those that expire
-// first until all are within a bound. The log may still have the latter: they may come back
+// first until all are within their bound. The log may still have the latter: they may come back
 // at the next Open.
-func (x *index) pass(now, bound int64) {
+func (x *index) pass(now int64) {
 	x.live.until(now)
 	for len(x.outputs.chunks) > 0 {
 		first := x.outputs.chunks[0][0]
-		if x.outputBytes <= bound && first.expires > now {
+		if x.outputBytes <= x.mostOutputs && first.expires > now {
 			return
 		}
 		x.change(&change{frame: frame{kind: outputRow, place: first.place}, of: first.of, gone: true})

@@ -131,12 +131,12 @@ func TestWhatIsKeptIsBounded(t *testing.T) {
 func TestOutputsAreBounded(t *testing.T) {
 	t.Parallel()
 	ctx := context.Background()
-	s := memory.New(memory.Options{MaxOutputBytes: 150})
+	s := memory.New(memory.Options{MaxBytes: 3 << 20})
 	for i := range 5 {
 		admit(t, s, call(i, time.Hour))
 		_, err := s.Settle(ctx, dedupe.Settlement{
 			Key: tool.CallID{ID: fmt.Sprint(i)}, Owner: fmt.Sprint("owner-", i), Epoch: 1, State: dedupe.Done, Retention: time.Hour,
-			Output: &dedupe.Output{Ref: fmt.Sprint(i), Data: make([]byte, 40), TTL: time.Hour},
+			Output: &dedupe.Output{Ref: fmt.Sprint(i), Data: make([]byte, 400<<10), TTL: time.Hour},
 		})
 		if err != nil {
 			t.Fatal(err)
