@@ -78,9 +78,9 @@ func (d *database) transact(ops []*operation) error {
 	t := d.begin()
 	least := int64(0)
 	for _, op := range ops {
-		before := len(t.changes)
+		before, frames := len(t.changes), len(t.frames)
 		if op.err = t.survive(op.Apply); op.err != nil {
-			t.rollback(before)
+			t.rollback(before, frames)
 		} else if op.Demand != dedupe.Frees && len(t.changes) != before {
 			least = d.file.reserve()
 		}

@@ -132,7 +132,7 @@ func (s *Store) Do(ctx context.Context, step *dedupe.Step) error {
 // Output implements dedupe.Store.
 func (s *Store) Output(ctx context.Context, tenant, ref string) (dedupe.Output, error) {
 	return read(ctx, s, func(t *txn) dedupe.Output {
-		value, expires := t.get(outputRow, outputKey(tenant, ref))
+		value, expires := t.get(outputRow, keyOf(tenant, ref))
 		if len(value) == 0 {
 			t.Fail(dedupe.ErrNoOutput)
 			return dedupe.Output{}

@@ -48,7 +48,7 @@ func newIndex(bound int64) *index {
 	}
 	return &index{
 		mostOutputs: mostOutputs,
-		seeds: [2]maphash.Seed{maphash.MakeSeed(), maphash.MakeSeed()}, rows: map[digest]row{}, messages: map[digest]int{},
+		seeds:       [2]maphash.Seed{maphash.MakeSeed(), maphash.MakeSeed()}, rows: map[digest]row{}, messages: map[digest]int{},
 		undecided: ordered[found]{compare: byPlace}, outputs: ordered[found]{compare: byExpiry},
 		talks: ordered[string]{compare: strings.Compare}, terms: ordered[posting]{compare: posting.compare},
 		live: ledger{due: map[int64]int64{}},
@@ -109,7 +109,16 @@ func (x *index) change(c *change) {
 			delete(x.messages, c.of)
 		}
 	case indexRow:
-		x.post(c)
+		for _, p := range c.outdated {
+			x.terms.remove(p)
+		}
+		for _, p := range x.postings(c.frame) {
+			if c.gone {
+				x.terms.remove(p)
+			} else {
+				x.terms.put(p)
+			}
+		}
 	case outputRow:
 		if known {
 			x.outputs.remove(found{c.of, before})
@@ -118,19 +127,6 @@ func (x *index) change(c *change) {
 		if !c.gone {
 			x.outputs.put(now)
 			x.outputBytes += int64(c.size)
-		}
-	}
-}
-
-func (x *index) post(c *change) {
-	for _, p := range c.outdated {
-		x.terms.remove(p)
-	}
-	for _, p := range x.postings(c.frame) {
-		if c.gone {
-			x.terms.remove(p)
-		} else {
-			x.terms.put(p)
 		}
 	}
 }
@@ -286,9 +282,5 @@ func (x *index) postings(f frame) []posting {
 
 // term is what stands for a term of a tenant.
 func (x *index) term(tenant string, term *dedupe.Term) uint64 {
-	var h maphash.Hash
-	h.SetSeed(x.seeds[0])
-	_, _ = h.Write(term[:]) // a hash never fails
-	_, _ = h.WriteString(tenant)
-	return h.Sum64()
+	return maphash.Comparable(x.seeds[0], [...]string{tenant, string(term[:])})
 }

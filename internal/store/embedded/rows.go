@@ -112,7 +112,7 @@ func (t *txn) Keep(tenant string, kept *dedupe.Output) {
 		t.Fail(fmt.Errorf("%w: an output has %d bytes, and all outputs may have %d", dedupe.ErrFull, size, t.index.mostOutputs))
 		return
 	}
-	key := outputKey(tenant, kept.Ref)
+	key := keyOf(tenant, kept.Ref)
 	if there, _ := t.get(outputRow, key); there != nil {
 		return
 	}
