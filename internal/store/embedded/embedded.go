@@ -105,16 +105,16 @@ func newStore(options Options) *Store {
 
 // explain makes one clear sentence of why a store does not open, and what to do.
 func explain(path string, err error) error {
+	advice := ""
 	switch {
 	case errors.Is(err, ErrInUse):
-		return fmt.Errorf("open the store %s: %w: stop that, or, when it is a sidecar, connect to it; a second file (store.embedded.path) knows nothing of the calls of the first", path, ErrInUse)
+		advice = ": stop that, or, when it is a sidecar, connect to it; a second file (store.embedded.path) knows nothing of the calls of the first"
 	case errors.Is(err, dedupe.ErrCorrupt):
-		return fmt.Errorf("open the store %s: %w; it is left untouched: restore a copy, or remove it knowing that calls made before can then run again", path, err)
+		advice = "; it is left untouched: restore a copy, or remove it knowing that calls made before can then run again"
 	case errors.Is(err, fs.ErrPermission):
-		return fmt.Errorf("open the store %s: this user may not read and write it, or not create it: %w; give that to this user (chown, chmod), or run as its owner", path, err)
-	default:
-		return fmt.Errorf("open the store %s: %w", path, err)
+		advice = ": this user may not read and write it, or not create it: give that to this user (chown, chmod), or run as its owner"
 	}
+	return fmt.Errorf("open the store %s: %w%s", path, err, advice)
 }
 
 // Do implements dedupe.Engine. It returns when what the step changes is on the disk.
