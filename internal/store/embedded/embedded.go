@@ -75,8 +75,10 @@ func Open(path string, options Options) (*Store, error) {
 	return s, nil
 }
 
-// InMemory opens an empty store that ends with its process. There is no disk to wait for: every
-// request is a transaction of its own, which its caller makes.
+// InMemory opens an empty store that ends with its process, for tests and for trying things out: a
+// call made before a restart can run again after it. MaxBytes bounds all that is kept, and is 1 GiB
+// unless it is set. There is no disk to wait for: every request is a transaction of its own, which
+// its caller makes.
 func InMemory(options Options) *Store {
 	options.MaxBytes = cmp.Or(max(options.MaxBytes, 0), 1<<30)
 	s := newStore(options)
