@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"encoding/binary"
 	"hash/maphash"
+	"math"
 	"slices"
 	"strings"
 
@@ -42,13 +43,10 @@ type digest [2]uint64
 
 // newIndex is that of a file with a bound, 0 for none.
 func newIndex(bound int64) *index {
-	mostOutputs := int64(256 << 20)
-	if bound > 0 {
-		mostOutputs = min(mostOutputs, bound/3) // there is room for records
-	}
 	return &index{
-		mostOutputs: mostOutputs,
-		seeds:       [2]maphash.Seed{maphash.MakeSeed(), maphash.MakeSeed()}, rows: map[digest]row{}, messages: map[digest]int{},
+		mostOutputs: min(256<<20, cmp.Or(bound, math.MaxInt64)/3), // so that there is room for records
+
+		seeds: [2]maphash.Seed{maphash.MakeSeed(), maphash.MakeSeed()}, rows: map[digest]row{}, messages: map[digest]int{},
 		undecided: ordered[found]{compare: byPlace}, outputs: ordered[found]{compare: byExpiry},
 		talks: ordered[string]{compare: strings.Compare}, terms: ordered[posting]{compare: posting.compare},
 		live: ledger{due: map[int64]int64{}},
@@ -57,11 +55,7 @@ func newIndex(bound int64) *index {
 
 func (x *index) digest(kind byte, key []byte) (d digest) {
 	for i := range d {
-		var h maphash.Hash
-		h.SetSeed(x.seeds[i])
-		_ = h.WriteByte(kind) // a hash never fails
-		_, _ = h.Write(key)
-		d[i] = h.Sum64()
+		d[i] = maphash.Bytes(x.seeds[i], key) + uint64(kind) // so the rows of one key are apart
 	}
 	return d
 }
