@@ -103,16 +103,7 @@ func (x *index) change(c *change) {
 			delete(x.messages, c.of)
 		}
 	case indexRow:
-		for _, p := range c.outdated {
-			x.terms.remove(p)
-		}
-		for _, p := range x.postings(c.frame) {
-			if c.gone {
-				x.terms.remove(p)
-			} else {
-				x.terms.put(p)
-			}
-		}
+		x.post(c)
 	case outputRow:
 		if known {
 			x.outputs.remove(found{c.of, before})
@@ -121,6 +112,19 @@ func (x *index) change(c *change) {
 		if !c.gone {
 			x.outputs.put(now)
 			x.outputBytes += int64(c.size)
+		}
+	}
+}
+
+func (x *index) post(c *change) {
+	for _, p := range c.outdated {
+		x.terms.remove(p)
+	}
+	for _, p := range x.postings(c.frame) {
+		if c.gone {
+			x.terms.remove(p)
+		} else {
+			x.terms.put(p)
 		}
 	}
 }
