@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"github.com/sidecall/sidecall/dedupe"
-	"github.com/sidecall/sidecall/internal/store/memory"
+	"github.com/sidecall/sidecall/internal/store/embedded"
 	"github.com/sidecall/sidecall/internal/store/storetest"
 	"github.com/sidecall/sidecall/internal/tool"
 )
@@ -80,7 +80,7 @@ func bubble(t *testing.T, f func(t *testing.T, w *wire, here, there *dedupe.Dedu
 	t.Helper()
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		w := &wire{Store: memory.New(memory.Options{})}
+		w := &wire{Store: embedded.InMemory(embedded.Options{})}
 		here := dedupe.New(w, dedupe.Options{Incarnation: "here"})
 		there := dedupe.New(w, dedupe.Options{Incarnation: "there"})
 		defer func() {
@@ -343,7 +343,7 @@ func TestUnknownOfARepeatableCallIsNotRun(t *testing.T) {
 func TestWaitingEndsAfterMaxWait(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		d := dedupe.New(memory.New(memory.Options{}), dedupe.Options{})
+		d := dedupe.New(embedded.InMemory(embedded.Options{}), dedupe.Options{})
 		claim := win(t, d, refund(tool.NonIdempotent))
 		before := time.Now()
 		expect(context.Background(), t, d, refund(tool.NonIdempotent), dedupe.InFlight)
@@ -360,7 +360,7 @@ func TestWaitingEndsAfterMaxWait(t *testing.T) {
 func TestCloseSendsWaitersAway(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		store := memory.New(memory.Options{})
+		store := embedded.InMemory(embedded.Options{})
 		here, there := dedupe.New(store, dedupe.Options{}), dedupe.New(store, dedupe.Options{})
 		claim := win(t, here, refund(tool.NonIdempotent))
 		var crowd sync.WaitGroup
@@ -404,7 +404,7 @@ func BenchmarkAdmitSettle(b *testing.B) {
 }
 
 func admitSettle(b *testing.B, as func(*dedupe.Request, *dedupe.Settlement)) {
-	d := dedupe.New(memory.New(memory.Options{MaxBytes: 16 << 30}), dedupe.Options{Retention: time.Hour})
+	d := dedupe.New(embedded.InMemory(embedded.Options{MaxBytes: 16 << 30}), dedupe.Options{Retention: time.Hour})
 	result := make([]byte, 600)
 	b.SetParallelism(16)
 	b.ReportAllocs()

@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/sidecall/sidecall/dedupe"
-	"github.com/sidecall/sidecall/internal/store/memory"
+	"github.com/sidecall/sidecall/internal/store/embedded"
 	"github.com/sidecall/sidecall/internal/tool"
 )
 
@@ -113,11 +113,11 @@ func TestAnEffectThatTheStoreForgets(t *testing.T) {
 		req := payAs("a")
 		req.Effect = tool.Keyed
 		claim := win(t, here, req)
-		w.Store = memory.New(memory.Options{})
+		w.Store = embedded.InMemory(embedded.Options{})
 		w.down.Store(false)          // after which the renewal sees it
 		time.Sleep(30 * time.Second) // a renewal finds out
 		expect(within(time.Second), t, there, payAs("b"), dedupe.EffectInFlight)
-		w.Store = memory.New(memory.Options{})
+		w.Store = embedded.InMemory(embedded.Options{})
 		w.down.Store(false) // after which the renewal sees it
 		settle(t, claim, dedupe.Done, "paid")
 		got := expect(t.Context(), t, there, payAs("b"), dedupe.DuplicateEffect)
@@ -132,7 +132,7 @@ func TestAnEffectThatTheStoreForgets(t *testing.T) {
 func TestAForgottenCallIsRecordedBesideMany(t *testing.T) {
 	bubble(t, func(t *testing.T, w *wire, here, there *dedupe.Dedupe) {
 		claim := win(t, here, payAs("a"))
-		w.Store = memory.New(memory.Options{})
+		w.Store = embedded.InMemory(embedded.Options{})
 		w.down.Store(false) // after which the renewal sees it
 		for i := range dedupe.MaxHolders {
 			req := payAs(fmt.Sprint(i))

@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"github.com/sidecall/sidecall/dedupe"
-	"github.com/sidecall/sidecall/internal/store/memory"
+	"github.com/sidecall/sidecall/internal/store/embedded"
 	"github.com/sidecall/sidecall/internal/store/storetest"
 	"github.com/sidecall/sidecall/internal/tool"
 	"github.com/sidecall/sidecall/test/testkit/transcript"
@@ -23,7 +23,7 @@ func carried(t *testing.T, max int64, f func(t *testing.T, w *wire, here *sideca
 	t.Helper()
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		w := &wire{Store: keeps{memory.New(memory.Options{})}}
+		w := &wire{Store: keeps{embedded.InMemory(embedded.Options{})}}
 		log := &transcript.Transcript{}
 		here := &sidecar{t: t, wire: w, log: log, Dedupe: dedupe.New(w, dedupe.Options{
 			LateBytes: max, Log: slog.New(slog.NewJSONHandler(log, nil)),

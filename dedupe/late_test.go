@@ -17,7 +17,6 @@ import (
 	"github.com/sidecall/sidecall/dedupe"
 	"github.com/sidecall/sidecall/internal/store/embedded"
 	"github.com/sidecall/sidecall/internal/store/journal"
-	"github.com/sidecall/sidecall/internal/store/memory"
 	"github.com/sidecall/sidecall/internal/store/storetest"
 	"github.com/sidecall/sidecall/internal/tool"
 	"github.com/sidecall/sidecall/test/testkit/transcript"
@@ -91,7 +90,7 @@ func journaledNow(t *testing.T, f func(t *testing.T, w *wire, here *sidecar, the
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "sidecall.journal")
 	synctest.Test(t, func(t *testing.T) {
-		w := &wire{Store: keeps{memory.New(memory.Options{})}}
+		w := &wire{Store: keeps{embedded.InMemory(embedded.Options{})}}
 		here := &sidecar{t: t, wire: w, path: path, log: &transcript.Transcript{}}
 		here.begin()
 		there := dedupe.New(w, dedupe.Options{Incarnation: "there"})
@@ -501,7 +500,7 @@ func TestAStoreThatHasForgottenTheCall(t *testing.T) {
 			journaled(t, func(t *testing.T, w *wire, here *sidecar, there *dedupe.Dedupe) {
 				call := refund(tool.NonIdempotent)
 				settleLate(t, w, win(t, here.Dedupe, call), s)
-				w.Store = keeps{memory.New(memory.Options{})}
+				w.Store = keeps{embedded.InMemory(embedded.Options{})}
 				w.down.Store(false)
 				time.Sleep(10 * time.Second)
 				want := dedupe.LateState{Replayed: 1, Forgotten: 1}
@@ -533,7 +532,7 @@ func TestAForgottenCallThatRunsAgain(t *testing.T) {
 	journaled(t, func(t *testing.T, w *wire, here *sidecar, there *dedupe.Dedupe) {
 		call := refund(tool.NonIdempotent)
 		settleLate(t, w, win(t, here.Dedupe, call), done("paid"))
-		w.Store = keeps{memory.New(memory.Options{})}
+		w.Store = keeps{embedded.InMemory(embedded.Options{})}
 		if a, err := w.Store.Admit(t.Context(), withOwner(call, "another")); err != nil || a.Verdict != dedupe.Won {
 			t.Fatalf("%v, %v", a.Verdict, err)
 		}
@@ -561,7 +560,7 @@ func TestAForgottenCallThatSomebodyElseDidNotRun(t *testing.T) {
 			journaled(t, func(t *testing.T, w *wire, here *sidecar, there *dedupe.Dedupe) {
 				call := refund(tool.NonIdempotent)
 				settleLate(t, w, win(t, here.Dedupe, call), c.s)
-				w.Store = keeps{memory.New(memory.Options{})}
+				w.Store = keeps{embedded.InMemory(embedded.Options{})}
 				notRun(t, w, withOwner(call, "another"), 1)
 				w.down.Store(false)
 				time.Sleep(10 * time.Second)
@@ -645,7 +644,7 @@ func TestAStoreThatForgetsARunningCall(t *testing.T) {
 			journaled(t, func(t *testing.T, w *wire, here *sidecar, there *dedupe.Dedupe) {
 				call := refund(tool.NonIdempotent)
 				claim := win(t, here.Dedupe, call)
-				w.Store = keeps{memory.New(memory.Options{})}
+				w.Store = keeps{embedded.InMemory(embedded.Options{})}
 				c.s.Attempts = 1
 				if v, err := claim.Settle(t.Context(), c.s); err != nil || v != dedupe.Settled {
 					t.Errorf("settled: %v, %v", v, err)
@@ -666,7 +665,7 @@ func TestADuplicateOfARunningCallThatTheStoreHasForgotten(t *testing.T) {
 	journaled(t, func(t *testing.T, w *wire, here *sidecar, _ *dedupe.Dedupe) {
 		call := refund(tool.NonIdempotent)
 		claim := win(t, here.Dedupe, call)
-		w.Store = keeps{memory.New(memory.Options{})}
+		w.Store = keeps{embedded.InMemory(embedded.Options{})}
 		w.down.Store(false) // after which the renewal sees it
 		time.Sleep(time.Minute)
 		if claim.Held() {
@@ -703,7 +702,7 @@ func TestASupersededSettlementIsSaid(t *testing.T) {
 		journaledNow(t, func(t *testing.T, w *wire, here *sidecar, _ *dedupe.Dedupe) {
 			call := refund(effect)
 			claim := win(t, here.Dedupe, call)
-			w.Store = keeps{memory.New(memory.Options{})}
+			w.Store = keeps{embedded.InMemory(embedded.Options{})}
 			if a, err := w.Store.Admit(t.Context(), withOwner(call, "another")); err != nil || a.Verdict != dedupe.Won {
 				t.Fatalf("%v, %v", a.Verdict, err)
 			}
@@ -1102,7 +1101,7 @@ func TestADiskThatIsSlowAndFails(t *testing.T) {
 func TestTheEndOfAProcessWhoseDiskHangs(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		disk := &slowDisk{goesOn: make(chan struct{}), no: true}
-		w := &wire{Store: memory.New(memory.Options{})}
+		w := &wire{Store: embedded.InMemory(embedded.Options{})}
 		j, err := journal.Open(filepath.Join(t.TempDir(), "j"), slog.New(slog.DiscardHandler))
 		if err != nil {
 			t.Fatal(err)
@@ -1157,7 +1156,7 @@ func TestAJournalThatHangsHoldsNobody(t *testing.T) {
 
 func hangs(t *testing.T, gets bool) {
 	t.Helper()
-	w := &wire{Store: keeps{memory.New(memory.Options{})}}
+	w := &wire{Store: keeps{embedded.InMemory(embedded.Options{})}}
 	j, err := journal.Open(filepath.Join(t.TempDir(), "j"), slog.New(slog.DiscardHandler))
 	if err != nil {
 		t.Fatal(err)

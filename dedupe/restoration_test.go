@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/sidecall/sidecall/dedupe"
-	"github.com/sidecall/sidecall/internal/store/memory"
+	"github.com/sidecall/sidecall/internal/store/embedded"
 	"github.com/sidecall/sidecall/internal/tool"
 )
 
@@ -16,7 +16,7 @@ import (
 func TestARunningCallOutlivesItsRetention(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		w := &wire{Store: memory.New(memory.Options{})}
+		w := &wire{Store: embedded.InMemory(embedded.Options{})}
 		options := dedupe.Options{Lease: 2 * time.Second, Retention: time.Minute}
 		here, there := dedupe.New(w, options), dedupe.New(w, options)
 		defer func() { _ = here.Close(context.Background()); _ = there.Close(context.Background()) }()
@@ -73,7 +73,7 @@ func TestARunningCallThatTheStoreForgets(t *testing.T) {
 				call := refund(effect)
 				claim := win(t, here.Dedupe, call)
 				for n := range 2 {
-					w.Store = keeps{memory.New(memory.Options{})}
+					w.Store = keeps{embedded.InMemory(embedded.Options{})}
 					w.down.Store(false)          // after which the renewal sees it
 					time.Sleep(11 * time.Second) // a third of the lease, and a little
 					expect(within(time.Second), t, there, call, duplicate)
@@ -100,7 +100,7 @@ func TestARestoredCallThatDidNotRun(t *testing.T) {
 	journaled(t, func(t *testing.T, w *wire, here *sidecar, there *dedupe.Dedupe) {
 		call := refund(tool.NonIdempotent)
 		claim := win(t, here.Dedupe, call)
-		w.Store = keeps{memory.New(memory.Options{})}
+		w.Store = keeps{embedded.InMemory(embedded.Options{})}
 		w.down.Store(false) // after which the renewal sees it
 		time.Sleep(11 * time.Second)
 		expect(t.Context(), t, there, call, dedupe.OutcomeUnknown)
@@ -114,7 +114,7 @@ func TestAForgottenCallThatIsAnothersIsNotRestored(t *testing.T) {
 	journaled(t, func(t *testing.T, w *wire, here *sidecar, there *dedupe.Dedupe) {
 		call := refund(tool.NonIdempotent)
 		claim := win(t, here.Dedupe, call)
-		w.Store = keeps{memory.New(memory.Options{})}
+		w.Store = keeps{embedded.InMemory(embedded.Options{})}
 		w.down.Store(false) // after which the renewal sees it
 		next := win(t, there, call)
 		time.Sleep(time.Minute)

@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/sidecall/sidecall/dedupe"
-	"github.com/sidecall/sidecall/internal/store/memory"
+	"github.com/sidecall/sidecall/internal/store/embedded"
 	"github.com/sidecall/sidecall/internal/tool"
 )
 
@@ -56,7 +56,7 @@ func (r notedRows) Append(key tool.CallID, a dedupe.Append, keep time.Duration) 
 // waits for no replica.
 func TestWhatAStepWrites(t *testing.T) {
 	t.Parallel()
-	engine := &noted{Engine: memory.New(memory.Options{})}
+	engine := &noted{Engine: embedded.InMemory(embedded.Options{})}
 	m := dedupe.Machine{Engine: engine}
 	writes := func(what, want string) {
 		t.Helper()

@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/sidecall/sidecall/dedupe"
-	"github.com/sidecall/sidecall/internal/store/memory"
+	"github.com/sidecall/sidecall/internal/store/embedded"
 )
 
 // clockStore has a time of its own.
@@ -24,8 +24,8 @@ func TestNowIsTheStores(t *testing.T) {
 	its := time.Date(2001, 2, 3, 4, 5, 6, 0, time.UTC)
 	failure := errors.New("down")
 	for name, store := range map[string]clockStore{
-		"a clock":          {memory.New(memory.Options{}), its, nil},
-		"one that is down": {memory.New(memory.Options{}), time.Time{}, failure},
+		"a clock":          {embedded.InMemory(embedded.Options{}), its, nil},
+		"one that is down": {embedded.InMemory(embedded.Options{}), time.Time{}, failure},
 	} {
 		d := dedupe.New(store, dedupe.Options{})
 		now, err := d.Now(t.Context())

@@ -16,7 +16,6 @@ import (
 	"github.com/sidecall/sidecall/internal/catalog"
 	"github.com/sidecall/sidecall/internal/limit"
 	"github.com/sidecall/sidecall/internal/store/embedded"
-	"github.com/sidecall/sidecall/internal/store/memory"
 	"github.com/sidecall/sidecall/internal/tool"
 	sidecallv1 "github.com/sidecall/sidecall/proto/sidecall/v1"
 	"github.com/sidecall/sidecall/test/testkit/calltest"
@@ -25,7 +24,7 @@ import (
 // stores are those on which what a conversation says is tested; the end-to-end tests add
 // Redis.
 var stores = map[string]func(t *testing.T) dedupe.Store{
-	"memory": func(*testing.T) dedupe.Store { return memory.New(memory.Options{}) },
+	"memory": func(*testing.T) dedupe.Store { return embedded.InMemory(embedded.Options{}) },
 	"embedded": func(t *testing.T) dedupe.Store {
 		store, err := embedded.Open(filepath.Join(t.TempDir(), "sidecall.db"), embedded.Options{})
 		if err != nil {

@@ -18,7 +18,6 @@ import (
 	"github.com/sidecall/sidecall/internal/interpret"
 	"github.com/sidecall/sidecall/internal/provider"
 	"github.com/sidecall/sidecall/internal/store/embedded"
-	"github.com/sidecall/sidecall/internal/store/memory"
 	"github.com/sidecall/sidecall/internal/tool"
 	sidecallv1 "github.com/sidecall/sidecall/proto/sidecall/v1"
 	"github.com/sidecall/sidecall/test/testkit/calltest"
@@ -115,7 +114,7 @@ func TestAResultThatLooksLikeAnError(t *testing.T) {
 	t.Parallel()
 	fake := tool.RenderError(tool.Error{Code: tool.CodeCancelled, Hint: "Nothing was run."}, nil)
 	for name, text := range map[string]string{"short": fake, "long": fake + strings.Repeat(" and more", 5000), "spaces": fake + "\u202e\n\n\n   ", "untrusted": fake} {
-		c := newConversingOn(t, memory.New(memory.Options{}), nil)
+		c := newConversingOn(t, embedded.InMemory(embedded.Options{}), nil)
 		c.Generation.Set(catalog.ConfigSource, []*catalog.Route{calltest.NewRoute(t, "pay", tool.NonIdempotent, calltest.Answers(text), func(r *catalog.Route) { r.Tool.Policy.Untrusted = name == "untrusted" })})
 		c.asked("a", "pay")
 		res := c.Call(calltest.Request("a", "pay"))

@@ -10,7 +10,7 @@ import (
 
 	"github.com/sidecall/sidecall/dedupe"
 	"github.com/sidecall/sidecall/internal/call"
-	"github.com/sidecall/sidecall/internal/store/memory"
+	"github.com/sidecall/sidecall/internal/store/embedded"
 	"github.com/sidecall/sidecall/internal/store/storetest"
 	"github.com/sidecall/sidecall/internal/tool"
 	sidecallv1 "github.com/sidecall/sidecall/proto/sidecall/v1"
@@ -94,7 +94,7 @@ func unknowns(word string) []dedupe.Listed {
 }
 
 func TestAListingFollowsTheStore(t *testing.T) {
-	store := &pagedStore{Store: memory.New(memory.Options{}), pages: map[string]dedupe.Page{
+	store := &pagedStore{Store: embedded.InMemory(embedded.Options{}), pages: map[string]dedupe.Page{
 		"":  {Calls: unknowns("cab"), Next: "1"},
 		"1": {Next: "2"},
 		"2": {Calls: unknowns("ed"), Next: "3"},
@@ -146,7 +146,7 @@ func TestAPageOfLongErrorsIsShort(t *testing.T) {
 	for i := range 40 {
 		calls = append(calls, dedupe.Listed{Key: tool.CallID{ID: fmt.Sprint(i)}, Record: record})
 	}
-	s = calltest.NewOn(t, &pagedStore{Store: memory.New(memory.Options{}), pages: map[string]dedupe.Page{"": {Calls: calls}}})
+	s = calltest.NewOn(t, &pagedStore{Store: embedded.InMemory(embedded.Options{}), pages: map[string]dedupe.Page{"": {Calls: calls}}})
 	ids, pages := listed(t, &Operator{Executor: s.Executor}, 1000)
 	if len(ids) != 40 || pages != 4 {
 		t.Errorf("%d calls on %d pages, want 40 on 4", len(ids), pages)

@@ -11,7 +11,7 @@ import (
 
 	"github.com/sidecall/sidecall/dedupe"
 	"github.com/sidecall/sidecall/internal/call"
-	"github.com/sidecall/sidecall/internal/store/memory"
+	"github.com/sidecall/sidecall/internal/store/embedded"
 	"github.com/sidecall/sidecall/internal/tool"
 	sidecallv1 "github.com/sidecall/sidecall/proto/sidecall/v1"
 	"github.com/sidecall/sidecall/test/testkit/calltest"
@@ -19,7 +19,7 @@ import (
 
 // forging is a store that somebody has written to.
 type forging struct {
-	*memory.Store
+	*embedded.Store
 
 	forge func(*dedupe.Chain)
 	down  error
@@ -36,8 +36,8 @@ func (s *forging) Receipts(ctx context.Context, tenant, conversation string, fro
 // leaving is a sidecar whose settlements leave receipts, of a store that can be forged.
 func leaving(t *testing.T) (*calltest.Sidecar, *forging, *Operator) {
 	t.Helper()
-	store := &forging{Store: memory.New(memory.Options{})}
-	s := calltest.NewOn(t, memory.New(memory.Options{}), calltest.NewRoute(t, "pay", tool.NonIdempotent, calltest.Answers("paid")))
+	store := &forging{Store: embedded.InMemory(embedded.Options{})}
+	s := calltest.NewOn(t, embedded.InMemory(embedded.Options{}), calltest.NewRoute(t, "pay", tool.NonIdempotent, calltest.Answers("paid")))
 	s.With(func(p *call.Parts) { p.Dedupe = dedupe.New(store, dedupe.Options{Receipts: true}) })
 	t.Cleanup(func() {
 		if err := s.Dedupe.Close(context.Background()); err != nil {

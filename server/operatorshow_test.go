@@ -16,7 +16,7 @@ import (
 
 	"github.com/sidecall/sidecall/dedupe"
 	"github.com/sidecall/sidecall/internal/provider"
-	"github.com/sidecall/sidecall/internal/store/memory"
+	"github.com/sidecall/sidecall/internal/store/embedded"
 	"github.com/sidecall/sidecall/internal/tool"
 	sidecallv1 "github.com/sidecall/sidecall/proto/sidecall/v1"
 	"github.com/sidecall/sidecall/test/testkit/calltest"
@@ -25,7 +25,7 @@ import (
 // findable is a store in which calls are found two on a page, among them those that a test
 // says are forgotten.
 type findable struct {
-	*memory.Store
+	*embedded.Store
 
 	forgotten []tool.CallID
 	down      error // what Find fails with
@@ -55,7 +55,7 @@ type told struct {
 
 func newTold(t *testing.T, backends map[string]*calltest.Backend) *told {
 	t.Helper()
-	store := &findable{Store: memory.New(memory.Options{})}
+	store := &findable{Store: embedded.InMemory(embedded.Options{})}
 	c := newConversingOn(t, store, backends)
 	return &told{c, store, &Operator{Executor: c.Executor}}
 }

@@ -15,7 +15,7 @@ import (
 	"github.com/sidecall/sidecall/internal/call"
 	"github.com/sidecall/sidecall/internal/catalog"
 	"github.com/sidecall/sidecall/internal/conversation"
-	"github.com/sidecall/sidecall/internal/store/memory"
+	"github.com/sidecall/sidecall/internal/store/embedded"
 	"github.com/sidecall/sidecall/internal/tool"
 	sidecallv1 "github.com/sidecall/sidecall/proto/sidecall/v1"
 	"github.com/sidecall/sidecall/test/testkit/calltest"
@@ -69,7 +69,7 @@ func (c caller) messages() string {
 // lost and one with a long answer.
 func halls(t *testing.T) (agents func(offered ...string) caller, operator caller) {
 	t.Helper()
-	store := memory.New(memory.Options{})
+	store := embedded.InMemory(embedded.Options{})
 	s := calltest.NewOn(t, store,
 		calltest.NewRoute(t, "pay", tool.NonIdempotent, calltest.Answers("paid")),
 		calltest.NewRoute(t, "get_lost", tool.NonIdempotent, calltest.Fails(calltest.Always, calltest.CutOff)),

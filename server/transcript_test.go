@@ -21,7 +21,7 @@ import (
 	"github.com/sidecall/sidecall/internal/call"
 	"github.com/sidecall/sidecall/internal/catalog"
 	"github.com/sidecall/sidecall/internal/conversation"
-	"github.com/sidecall/sidecall/internal/store/memory"
+	"github.com/sidecall/sidecall/internal/store/embedded"
 	"github.com/sidecall/sidecall/internal/tool"
 	sidecallv1 "github.com/sidecall/sidecall/proto/sidecall/v1"
 	"github.com/sidecall/sidecall/test/testkit/calltest"
@@ -38,7 +38,7 @@ type conversing struct {
 
 func newConversing(t *testing.T, backends map[string]*calltest.Backend) *conversing {
 	t.Helper()
-	return newConversingOn(t, memory.New(memory.Options{}), backends)
+	return newConversingOn(t, embedded.InMemory(embedded.Options{}), backends)
 }
 
 func newConversingOn(t *testing.T, store dedupe.Store, backends map[string]*calltest.Backend) *conversing {

@@ -9,7 +9,7 @@ import (
 	"github.com/sidecall/sidecall/internal/call"
 	"github.com/sidecall/sidecall/internal/config"
 	"github.com/sidecall/sidecall/internal/conversation"
-	"github.com/sidecall/sidecall/internal/store/memory"
+	"github.com/sidecall/sidecall/internal/store/embedded"
 	"github.com/sidecall/sidecall/internal/telemetry"
 )
 
@@ -20,7 +20,7 @@ func openDedupe(cfg *config.Config, instance string, t *telemetry.Telemetry, bro
 	var kept conversation.Store
 	store := brought
 	if brought != nil {
-		kept = memory.New(memory.Options{MaxBytes: 1 << 20})
+		kept = embedded.InMemory(embedded.Options{MaxBytes: 1 << 20})
 	} else {
 		opened, err := openStore(cfg, t)
 		if err != nil {

@@ -10,7 +10,6 @@ import (
 	"github.com/sidecall/sidecall/internal/config"
 	"github.com/sidecall/sidecall/internal/conversation"
 	"github.com/sidecall/sidecall/internal/store/embedded"
-	"github.com/sidecall/sidecall/internal/store/memory"
 	"github.com/sidecall/sidecall/internal/store/redisstore"
 	"github.com/sidecall/sidecall/internal/telemetry"
 )
@@ -29,8 +28,8 @@ func openStore(cfg *config.Config, t *telemetry.Telemetry) (store, error) {
 	case "redis":
 		return openRedis(cfg.Store.Redis, t)
 	case "memory":
-		t.Logger.Warn("store", "warning", memory.Warning)
-		return memory.New(memory.Options{}), nil
+		t.Logger.Warn("store", "warning", "the memory store forgets everything when the process ends: a call made before a restart can run again after it")
+		return embedded.InMemory(embedded.Options{}), nil
 	case "embedded":
 		store, err := embedded.Open(cfg.Store.Embedded.Path.Reveal(), embedded.Options{MaxBytes: int64(cfg.Store.Embedded.MaxBytes), Log: t.Logger})
 		if err != nil {

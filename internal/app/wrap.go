@@ -17,7 +17,6 @@ import (
 	"github.com/sidecall/sidecall/internal/observed"
 	"github.com/sidecall/sidecall/internal/redact"
 	"github.com/sidecall/sidecall/internal/store/embedded"
-	"github.com/sidecall/sidecall/internal/store/memory"
 	"github.com/sidecall/sidecall/internal/store/shared"
 	"github.com/sidecall/sidecall/internal/wrap"
 )
@@ -119,7 +118,7 @@ func StartBeside(ctx context.Context, cfg *config.Config, options Options) (*Sid
 // store is where the records of calls are kept, which a wrapper that observes has none of.
 func (w Wrapper) store(ctx context.Context, log *slog.Logger) (dedupe.Store, error) {
 	if w.Observe != "" {
-		return memory.New(memory.Options{}), nil
+		return embedded.InMemory(embedded.Options{}), nil
 	}
 	ctx, cancel := context.WithTimeout(ctx, wrapOpen)
 	defer cancel()

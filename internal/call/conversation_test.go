@@ -4,17 +4,17 @@ import (
 	"testing"
 
 	"github.com/sidecall/sidecall/dedupe"
-	"github.com/sidecall/sidecall/internal/store/memory"
+	"github.com/sidecall/sidecall/internal/store/embedded"
 	"github.com/sidecall/sidecall/internal/tool"
 	"github.com/sidecall/sidecall/test/testkit/calltest"
 )
 
 // Of a call whose settlement waits in the journal a timeline is told what GetExecution tells.
 func TestTheCallsOfAConversationAreToldAsTheyAreKnown(t *testing.T) {
-	store := &away{Store: memory.New(memory.Options{})}
+	store := &away{Store: embedded.InMemory(embedded.Options{})}
 	b := calltest.Answers("paid")
 	route := calltest.NewRoute(t, "refund", tool.NonIdempotent, b)
-	s := calltest.NewOn(t, memory.New(memory.Options{}), route)
+	s := calltest.NewOn(t, embedded.InMemory(embedded.Options{}), route)
 	journals(s, t, store)
 	s.Call(calltest.Request("t1", "refund"))
 	route.Backend = awayAfter{b, store}

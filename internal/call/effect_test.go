@@ -17,7 +17,7 @@ import (
 	"github.com/sidecall/sidecall/internal/catalog"
 	"github.com/sidecall/sidecall/internal/identity"
 	"github.com/sidecall/sidecall/internal/interpret"
-	"github.com/sidecall/sidecall/internal/store/memory"
+	"github.com/sidecall/sidecall/internal/store/embedded"
 	"github.com/sidecall/sidecall/internal/tool"
 	sidecallv1 "github.com/sidecall/sidecall/proto/sidecall/v1"
 	"github.com/sidecall/sidecall/test/testkit/calltest"
@@ -129,7 +129,7 @@ func TestTheRoundsOfARequestHaveOneEffect(t *testing.T) {
 // An id says nothing of what a call is: one that ends as those of rounds do is a call of its own.
 func TestAnIDThatLooksLikeARoundPaysOnce(t *testing.T) {
 	b := calltest.Answers("refunded A-1")
-	s := watchedOn(t, memory.New(memory.Options{}), calltest.NewRoute(t, "refund", tool.NonIdempotent, b, byOrder()))
+	s := watchedOn(t, embedded.InMemory(embedded.Options{}), calltest.NewRoute(t, "refund", tool.NonIdempotent, b, byOrder()))
 	for _, id := range []string{"agent1#V1StGXR8_Z5jdHi0", "agent1#V1StGXR8_Z5jdHi1", "agent1"} {
 		if res := s.Call(pay(id, aPayment)); (calltest.Code(res) == tool.CodeDuplicateEffect) != (id != "agent1#V1StGXR8_Z5jdHi0") {
 			t.Errorf("%s: %v", id, res)
@@ -178,7 +178,7 @@ func TestAnEffectMayBeAllowedAgain(t *testing.T) {
 func TestAnAllowedEffectIsNoLoop(t *testing.T) {
 	b := calltest.Answers("refunded")
 	inOrder := func(r *catalog.Route) { r.Tool.Policy.Sequential = true } // else the allowed one may be made first
-	s := watchedOn(t, memory.New(memory.Options{}), calltest.NewRoute(t, "refund", tool.NonIdempotent, b, byOrder(), inOrder),
+	s := watchedOn(t, embedded.InMemory(embedded.Options{}), calltest.NewRoute(t, "refund", tool.NonIdempotent, b, byOrder(), inOrder),
 		calltest.NewRoute(t, "send", tool.NonIdempotent, calltest.Answers("sent")))
 	allowed := func(n int, name string) *sidecallv1.ExecuteToolRequest {
 		req := nth(n, name, aPayment)
@@ -468,7 +468,7 @@ func (s *tripped) Note(ctx context.Context, n dedupe.Note) (dedupe.Known, error)
 // A call costs two round trips, one that is refused and a replay one each; a tool
 // without effect_key sends nothing more than before.
 func TestRoundTripsOfAnEffect(t *testing.T) {
-	store := &tripped{Store: memory.New(memory.Options{})}
+	store := &tripped{Store: embedded.InMemory(embedded.Options{})}
 	s := calltest.NewOn(t, store, calltest.NewRoute(t, "refund", tool.NonIdempotent, calltest.Answers("ok"), byOrder()),
 		calltest.NewRoute(t, "plain", tool.NonIdempotent, calltest.Answers("ok")),
 		calltest.NewRoute(t, "asks", tool.NonIdempotent, calltest.Answers("ok"), asksFirst(t, "always")))

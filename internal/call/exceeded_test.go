@@ -5,7 +5,7 @@ import (
 	"testing"
 
 	"github.com/sidecall/sidecall/dedupe"
-	"github.com/sidecall/sidecall/internal/store/memory"
+	"github.com/sidecall/sidecall/internal/store/embedded"
 	"github.com/sidecall/sidecall/internal/tool"
 	"github.com/sidecall/sidecall/test/testkit/calltest"
 )
@@ -21,7 +21,7 @@ func (exceeding) Admit(context.Context, dedupe.Request) (dedupe.Admission, error
 func TestARefusalThatNoRuleKnowsIsOne(t *testing.T) {
 	t.Parallel()
 	pay := calltest.Answers("paid")
-	s := calltest.NewOn(t, exceeding{memory.New(memory.Options{})}, calltest.NewRoute(t, "pay", tool.NonIdempotent, pay))
+	s := calltest.NewOn(t, exceeding{embedded.InMemory(embedded.Options{})}, calltest.NewRoute(t, "pay", tool.NonIdempotent, pay))
 	res := s.Call(calltest.Request("toolu_1", "pay"))
 	if pay.Calls.Load() != 0 || calltest.Code(res) != tool.CodeInternal || res.GetRecorded() {
 		t.Errorf("the backend was asked %d times, and the result is %v", pay.Calls.Load(), res)

@@ -19,7 +19,7 @@ import (
 	"github.com/sidecall/sidecall/internal/catalog"
 	"github.com/sidecall/sidecall/internal/interpret"
 	"github.com/sidecall/sidecall/internal/limit"
-	"github.com/sidecall/sidecall/internal/store/memory"
+	"github.com/sidecall/sidecall/internal/store/embedded"
 	"github.com/sidecall/sidecall/internal/tool"
 	sidecallv1 "github.com/sidecall/sidecall/proto/sidecall/v1"
 	"github.com/sidecall/sidecall/test/testkit/calltest"
@@ -335,7 +335,7 @@ func (f *failedStore) Settle(ctx context.Context, s dedupe.Settlement) (dedupe.S
 // names the file that somebody has to see to.
 func TestTheStoreHasFailed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		store := &failedStore{Store: memory.New(memory.Options{})}
+		store := &failedStore{Store: embedded.InMemory(embedded.Options{})}
 		b := &calltest.Backend{Do: func(context.Context, backend.Invocation) (tool.Reply, *tool.Failure) {
 			store.failed.Store(true)
 			return tool.Reply{Text: []byte("charged")}, nil
@@ -508,7 +508,7 @@ func (forgetful) Settle(context.Context, dedupe.Settlement) (dedupe.SettleVerdic
 }
 
 func TestAResultThatCannotBeRecordedSaysSo(t *testing.T) {
-	s := calltest.NewOn(t, forgetful{memory.New(memory.Options{})}, calltest.NewRoute(t, "refund", tool.NonIdempotent, calltest.Answers("charged")))
+	s := calltest.NewOn(t, forgetful{embedded.InMemory(embedded.Options{})}, calltest.NewRoute(t, "refund", tool.NonIdempotent, calltest.Answers("charged")))
 	res := s.Call(calltest.Request("toolu_1", "refund"))
 	if res.GetContent() != "charged" || res.GetRecorded() {
 		t.Errorf("got %s, recorded %v", res.GetContent(), res.GetRecorded())

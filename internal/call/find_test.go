@@ -19,7 +19,7 @@ import (
 	"github.com/sidecall/sidecall/internal/interpret"
 	"github.com/sidecall/sidecall/internal/redact"
 	"github.com/sidecall/sidecall/internal/rules/history/failures"
-	"github.com/sidecall/sidecall/internal/store/memory"
+	"github.com/sidecall/sidecall/internal/store/embedded"
 	"github.com/sidecall/sidecall/internal/tool"
 	sidecallv1 "github.com/sidecall/sidecall/proto/sidecall/v1"
 	"github.com/sidecall/sidecall/test/testkit/calltest"
@@ -100,7 +100,7 @@ func TestDidItRun(t *testing.T) {
 // What is forgotten is told as that, and never as what never was.
 func TestWhatIsForgottenWasThere(t *testing.T) {
 	bubble(t, func(t *testing.T) {
-		s := calltest.NewWith(t, memory.New(memory.Options{}), dedupe.Options{Retention: time.Hour}, calltest.NewRoute(t, "refund", tool.NonIdempotent, calltest.Answers("ok")))
+		s := calltest.NewWith(t, embedded.InMemory(embedded.Options{}), dedupe.Options{Retention: time.Hour}, calltest.NewRoute(t, "refund", tool.NonIdempotent, calltest.Answers("ok")))
 		s.Call(order("toolu_1", "refund", "A-77"))
 		time.Sleep(2 * time.Hour)
 		res := find(t, s, byOrderID("A-77"))

@@ -9,7 +9,7 @@ import (
 
 	"github.com/sidecall/sidecall/dedupe"
 	"github.com/sidecall/sidecall/internal/catalog"
-	"github.com/sidecall/sidecall/internal/store/memory"
+	"github.com/sidecall/sidecall/internal/store/embedded"
 	"github.com/sidecall/sidecall/internal/tool"
 	"github.com/sidecall/sidecall/test/testkit/calltest"
 )
@@ -90,7 +90,7 @@ func (unasked) Note(context.Context, dedupe.Note) (dedupe.Known, error) {
 // Where the store cannot be asked, this process knows.
 func TestTheWordsOfAnUntrustedSchemaWhenTheStoreIsDown(t *testing.T) {
 	t.Parallel()
-	s := tainting(t, &unasked{memory.New(memory.Options{})})
+	s := tainting(t, &unasked{embedded.InMemory(embedded.Options{})})
 	route := calltest.NewRoute(t, "find", tool.ReadOnly, calltest.Answers("found"), declared(wordy(t), true))
 	pay, _ := s.Catalog.Snapshot().Lookup("pay")
 	s.Generation.Set(catalog.ConfigSource, []*catalog.Route{route, pay})

@@ -23,7 +23,6 @@ import (
 	"github.com/sidecall/sidecall/internal/call"
 	"github.com/sidecall/sidecall/internal/catalog"
 	"github.com/sidecall/sidecall/internal/store/embedded"
-	"github.com/sidecall/sidecall/internal/store/memory"
 	"github.com/sidecall/sidecall/internal/tool"
 	sidecallv1 "github.com/sidecall/sidecall/proto/sidecall/v1"
 	"github.com/sidecall/sidecall/test/testkit/calltest"
@@ -97,7 +96,7 @@ func unhurried(r *catalog.Route) {
 func TestFewFramesFromTheRPCToTheStore(t *testing.T) {
 	for name, open := range map[string]func(t *testing.T, d *deep) dedupe.Store{
 		"memory": func(_ *testing.T, d *deep) dedupe.Store {
-			d.Store = memory.New(memory.Options{})
+			d.Store = embedded.InMemory(embedded.Options{})
 			return d
 		},
 		"embedded": func(t *testing.T, d *deep) (store dedupe.Store) {

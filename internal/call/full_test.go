@@ -12,7 +12,7 @@ import (
 
 	"github.com/sidecall/sidecall/dedupe"
 	"github.com/sidecall/sidecall/internal/backend"
-	"github.com/sidecall/sidecall/internal/store/memory"
+	"github.com/sidecall/sidecall/internal/store/embedded"
 	"github.com/sidecall/sidecall/internal/tool"
 	"github.com/sidecall/sidecall/test/testkit/calltest"
 )
@@ -34,7 +34,7 @@ func TestAResultWhoseRestIsNotKept(t *testing.T) {
 		b := &calltest.Backend{Do: func(context.Context, backend.Invocation) (tool.Reply, *tool.Failure) {
 			return tool.Reply{Text: []byte(strings.Repeat("many words ", 10_000))}, nil
 		}}
-		s := calltest.NewOn(t, full{memory.New(memory.Options{})}, calltest.NewRoute(t, "list_orders", tool.NonIdempotent, b))
+		s := calltest.NewOn(t, full{embedded.InMemory(embedded.Options{})}, calltest.NewRoute(t, "list_orders", tool.NonIdempotent, b))
 		began := time.Now()
 		first := s.Call(calltest.Request("toolu_1", "list_orders"))
 		if first.GetIsError() || !first.GetRecorded() || time.Since(began) != 0 {
@@ -62,7 +62,7 @@ func (noRoom) Admit(context.Context, dedupe.Request) (dedupe.Admission, error) {
 // A store that is full is not said to be down: whoever looks finds it up and ready.
 func TestACallForWhoseRecordThereIsNoRoom(t *testing.T) {
 	b := &calltest.Backend{}
-	s := calltest.NewOn(t, noRoom{memory.New(memory.Options{})}, calltest.NewRoute(t, "refund", tool.NonIdempotent, b))
+	s := calltest.NewOn(t, noRoom{embedded.InMemory(embedded.Options{})}, calltest.NewRoute(t, "refund", tool.NonIdempotent, b))
 	res := s.Call(calltest.Request("toolu_1", "refund"))
 	if calltest.Code(res) != tool.CodeStoreUnavailable || b.Calls.Load() != 0 || !strings.HasSuffix(res.GetError().GetConstraint(), "is full") {
 		t.Errorf("%s", res.GetContent())

@@ -18,7 +18,7 @@ import (
 	"github.com/sidecall/sidecall/internal/call"
 	"github.com/sidecall/sidecall/internal/catalog"
 	"github.com/sidecall/sidecall/internal/limit"
-	"github.com/sidecall/sidecall/internal/store/memory"
+	"github.com/sidecall/sidecall/internal/store/embedded"
 	"github.com/sidecall/sidecall/internal/telemetry"
 	"github.com/sidecall/sidecall/internal/tool"
 	sidecallv1 "github.com/sidecall/sidecall/proto/sidecall/v1"
@@ -150,7 +150,7 @@ func TestACallThatThisSidecarRunsIsNotResolved(t *testing.T) {
 		}}
 		route := calltest.NewRoute(t, "refund", tool.NonIdempotent, b)
 		route.Tool.Policy.AttemptTimeout, route.Tool.Policy.Deadline = time.Hour, time.Hour
-		s := calltest.NewOn(t, mistaken{memory.New(memory.Options{})}, route)
+		s := calltest.NewOn(t, mistaken{embedded.InMemory(embedded.Options{})}, route)
 		done := make(chan *sidecallv1.ExecuteToolResponse)
 		go func() { done <- s.Execute(t.Context(), call.NewRequest("", calltest.Request("toolu_1", "refund"))) }()
 		<-started
@@ -184,7 +184,7 @@ func (m mute) Settle(ctx context.Context, s dedupe.Settlement) (dedupe.SettleVer
 // whether it took it.
 func TestAResolutionWithoutAnAnswerIsWrittenDown(t *testing.T) {
 	var log bytes.Buffer
-	s := calltest.NewOn(t, mute{memory.New(memory.Options{})}, calltest.NewRoute(t, "refund", tool.NonIdempotent, calltest.Fails(1, calltest.CutOff)))
+	s := calltest.NewOn(t, mute{embedded.InMemory(embedded.Options{})}, calltest.NewRoute(t, "refund", tool.NonIdempotent, calltest.Fails(1, calltest.CutOff)))
 	logged(s, t, slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelWarn}))
 	s.Call(calltest.Request("toolu_1", "refund"))
 	_, err := operator(s).ResolveExecution(t.Context(), resolution(stateNotRun))

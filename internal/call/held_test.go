@@ -14,7 +14,7 @@ import (
 	"github.com/sidecall/sidecall/test/testkit/calltest"
 
 	"github.com/sidecall/sidecall/dedupe"
-	"github.com/sidecall/sidecall/internal/store/memory"
+	"github.com/sidecall/sidecall/internal/store/embedded"
 	"github.com/sidecall/sidecall/internal/tool"
 )
 
@@ -34,7 +34,7 @@ func TestNothingIsSentUnderAClaimThatRanOut(t *testing.T) {
 			later := calltest.Refused
 			later.RetryAfter = wait
 			b := calltest.Fails(1, later)
-			s := calltest.NewOn(t, unrenewed{memory.New(memory.Options{})}, calltest.NewRoute(t, "refund", tool.NonIdempotent, b, func(r *catalog.Route) {
+			s := calltest.NewOn(t, unrenewed{embedded.InMemory(embedded.Options{})}, calltest.NewRoute(t, "refund", tool.NonIdempotent, b, func(r *catalog.Route) {
 				r.Tool.Policy.Deadline = 2 * time.Minute
 			}))
 			res := s.Call(calltest.Request("toolu_1", "refund"))
@@ -62,7 +62,7 @@ func TestAClaimThatRunsOutOnTheWay(t *testing.T) {
 			return answer(ctx, in)
 		}
 		for _, renewed := range []bool{false, true} {
-			store := dedupe.Store(memory.New(memory.Options{}))
+			store := dedupe.Store(embedded.InMemory(embedded.Options{}))
 			if !renewed {
 				store = unrenewed{store}
 			}

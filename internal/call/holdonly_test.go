@@ -12,7 +12,7 @@ import (
 	"github.com/sidecall/sidecall/dedupe"
 	"github.com/sidecall/sidecall/internal/backend"
 	"github.com/sidecall/sidecall/internal/catalog"
-	"github.com/sidecall/sidecall/internal/store/memory"
+	"github.com/sidecall/sidecall/internal/store/embedded"
 	"github.com/sidecall/sidecall/internal/tool"
 	sidecallv1 "github.com/sidecall/sidecall/proto/sidecall/v1"
 	"github.com/sidecall/sidecall/test/testkit/calltest"
@@ -186,7 +186,7 @@ func (s *unadmitting) Settle(context.Context, dedupe.Settlement) (dedupe.SettleV
 // no claim that would have to be given back.
 func TestItIsAskedWithoutAStore(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		upstream, store := calltest.Answers("ok"), &unadmitting{Store: memory.New(memory.Options{})}
+		upstream, store := calltest.Answers("ok"), &unadmitting{Store: embedded.InMemory(embedded.Options{})}
 		s := calltest.NewOn(t, store, calltest.NewRoute(t, "refund", tool.NonIdempotent, upstream, asksFirst(t, "always")),
 			calltest.NewRoute(t, "look", tool.ReadOnly, upstream))
 		if res := s.Call(onlyAsks(refund("toolu_1"))); calltest.Code(res) != tool.CodeStoreUnavailable {

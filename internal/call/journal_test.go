@@ -22,8 +22,8 @@ import (
 
 	"github.com/sidecall/sidecall/dedupe"
 	"github.com/sidecall/sidecall/internal/backend"
+	"github.com/sidecall/sidecall/internal/store/embedded"
 	"github.com/sidecall/sidecall/internal/store/journal"
-	"github.com/sidecall/sidecall/internal/store/memory"
 	"github.com/sidecall/sidecall/internal/tool"
 )
 
@@ -77,9 +77,9 @@ func TestAResolutionThatWaitsInTheJournalIsWrittenDown(t *testing.T) {
 	var log bytes.Buffer
 	up := &shop{happens: true}
 	refund, look := up.routes(t)
-	store := &away{Store: memory.New(memory.Options{})}
+	store := &away{Store: embedded.InMemory(embedded.Options{})}
 	refund.Backend = awayAfter{refund.Backend, store}
-	s := calltest.NewOn(t, memory.New(memory.Options{}), refund, look)
+	s := calltest.NewOn(t, embedded.InMemory(embedded.Options{}), refund, look)
 	logged(s, t, slog.NewTextHandler(&log, nil))
 	journals(s, t, store)
 	res := s.Call(calltest.Request("t1", "refund"))
@@ -95,10 +95,10 @@ func TestAResolutionThatWaitsInTheJournalIsWrittenDown(t *testing.T) {
 // its result all the same, duplicates get it from the journal, and once the
 // store is back from there.
 func TestTheStoreIsAwayAtSettle(t *testing.T) {
-	store := &away{Store: memory.New(memory.Options{})}
+	store := &away{Store: embedded.InMemory(embedded.Options{})}
 	b := calltest.Answers(`{"paid":true}`)
 	route := calltest.NewRoute(t, "refund", tool.NonIdempotent, b)
-	s := calltest.NewOn(t, memory.New(memory.Options{}), route)
+	s := calltest.NewOn(t, embedded.InMemory(embedded.Options{}), route)
 	journals(s, t, store)
 	route.Backend = awayAfter{b, store}
 

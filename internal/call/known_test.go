@@ -11,7 +11,6 @@ import (
 	"github.com/sidecall/sidecall/dedupe"
 	"github.com/sidecall/sidecall/internal/schema"
 	"github.com/sidecall/sidecall/internal/store/embedded"
-	"github.com/sidecall/sidecall/internal/store/memory"
 	"github.com/sidecall/sidecall/internal/tool"
 	sidecallv1 "github.com/sidecall/sidecall/proto/sidecall/v1"
 	"github.com/sidecall/sidecall/test/testkit/calltest"
@@ -65,7 +64,7 @@ func TestAKnownIDIsAnsweredFromItsRecord(t *testing.T) {
 	t.Parallel()
 	t.Run("memory", func(t *testing.T) {
 		t.Parallel()
-		refusals.Run(t, refusals.Kind{Open: func(*testing.T) dedupe.Store { return memory.New(memory.Options{}) }})
+		refusals.Run(t, refusals.Kind{Open: func(*testing.T) dedupe.Store { return embedded.InMemory(embedded.Options{}) }})
 	})
 	t.Run("embedded", func(t *testing.T) {
 		t.Parallel()
@@ -83,7 +82,7 @@ func TestAKnownIDIsAnsweredFromItsRecord(t *testing.T) {
 
 // The name of a tool that is gone, under an id of another call, is another call.
 func TestAnIDOfAnotherCallIsNotItsOwn(t *testing.T) {
-	store := memory.New(memory.Options{})
+	store := embedded.InMemory(embedded.Options{})
 	before(t, store, dedupe.Done)
 	s := calltest.NewOn(t, store)
 	for name, change := range map[string]func(*sidecallv1.ExecuteToolRequest){
@@ -123,7 +122,7 @@ func TestARefusalWithoutTheStore(t *testing.T) {
 
 // The end of a call that runs elsewhere is waited for.
 func TestARefusedDuplicateWaitsForTheFirst(t *testing.T) {
-	store := memory.New(memory.Options{})
+	store := embedded.InMemory(embedded.Options{})
 	before(t, store, dedupe.Claimed)
 	s := calltest.NewOn(t, store)
 	done := make(chan *sidecallv1.ExecuteToolResponse)

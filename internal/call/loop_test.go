@@ -13,7 +13,7 @@ import (
 	"github.com/sidecall/sidecall/internal/call"
 	"github.com/sidecall/sidecall/internal/catalog"
 	"github.com/sidecall/sidecall/internal/rules/loop/guard"
-	"github.com/sidecall/sidecall/internal/store/memory"
+	"github.com/sidecall/sidecall/internal/store/embedded"
 	"github.com/sidecall/sidecall/internal/tool"
 	sidecallv1 "github.com/sidecall/sidecall/proto/sidecall/v1"
 	"github.com/sidecall/sidecall/test/testkit/calltest"
@@ -24,7 +24,7 @@ import (
 func watched(t *testing.T, b *calltest.Backend, routes ...*catalog.Route) *calltest.Sidecar {
 	t.Helper()
 	routes = append(routes, calltest.NewRoute(t, "look", tool.ReadOnly, b), calltest.NewRoute(t, "pay", tool.NonIdempotent, b))
-	return watchedOn(t, memory.New(memory.Options{}), routes...)
+	return watchedOn(t, embedded.InMemory(embedded.Options{}), routes...)
 }
 
 func watchedOn(t *testing.T, store dedupe.Store, routes ...*catalog.Route) *calltest.Sidecar {
@@ -388,7 +388,7 @@ func (c *counting) Note(ctx context.Context, n dedupe.Note) (dedupe.Known, error
 // or refused before anything was sent.
 func TestAGuardedCallAsksTheStoreTwice(t *testing.T) {
 	t.Parallel()
-	store := &counting{Store: memory.New(memory.Options{})}
+	store := &counting{Store: embedded.InMemory(embedded.Options{})}
 	b := calltest.Answers("the same")
 	s := watchedOn(t, store, calltest.NewRoute(t, "look", tool.ReadOnly, b))
 	for _, c := range []struct {

@@ -22,7 +22,7 @@ import (
 	"github.com/sidecall/sidecall/internal/call"
 	"github.com/sidecall/sidecall/internal/catalog"
 	"github.com/sidecall/sidecall/internal/redact"
-	"github.com/sidecall/sidecall/internal/store/memory"
+	"github.com/sidecall/sidecall/internal/store/embedded"
 	"github.com/sidecall/sidecall/internal/store/storetest"
 	"github.com/sidecall/sidecall/internal/telemetry"
 	"github.com/sidecall/sidecall/internal/tool"
@@ -318,14 +318,14 @@ func (s silentStore) Settle(ctx context.Context, settlement dedupe.Settlement) (
 }
 
 func TestAStoreThatDoesNotAnswerAResolution(t *testing.T) {
-	s := calltest.NewOn(t, silentStore{memory.New(memory.Options{})}, calltest.NewRoute(t, "refund", tool.NonIdempotent, calltest.Fails(calltest.Always, calltest.CutOff)))
+	s := calltest.NewOn(t, silentStore{embedded.InMemory(embedded.Options{})}, calltest.NewRoute(t, "refund", tool.NonIdempotent, calltest.Fails(calltest.Always, calltest.CutOff)))
 	s.Call(calltest.Request("toolu_1", "refund"))
 	_, err := operator(s).ResolveExecution(t.Context(), resolution(stateDone))
 	wantStatus(t, err, codes.Unavailable, "may be settled or not", "look at it")
 
 	up := &shop{}
 	refund, look := up.routes(t)
-	s = calltest.NewOn(t, silentStore{memory.New(memory.Options{})}, refund, look)
+	s = calltest.NewOn(t, silentStore{embedded.InMemory(embedded.Options{})}, refund, look)
 	s.Call(calltest.Request("toolu_1", "refund"))
 	up.refunds.Add(1)
 	s.With(func(*call.Parts) {}) // forgets what it has looked at
@@ -350,7 +350,7 @@ func (s *racingStore) Settle(ctx context.Context, settlement dedupe.Settlement) 
 }
 
 func TestTheLateOwnerIsFasterThanTheOperator(t *testing.T) {
-	store := &racingStore{Store: memory.New(memory.Options{})}
+	store := &racingStore{Store: embedded.InMemory(embedded.Options{})}
 	s := calltest.NewOn(t, store, calltest.NewRoute(t, "refund", tool.NonIdempotent, calltest.Fails(calltest.Always, calltest.CutOff)))
 	s.Call(calltest.Request("toolu_1", "refund"))
 	key := tool.CallID{Conversation: "c1", Turn: "t1", ID: "toolu_1"}

@@ -7,7 +7,7 @@ import (
 	"github.com/sidecall/sidecall/test/testkit/calltest"
 
 	"github.com/sidecall/sidecall/dedupe"
-	"github.com/sidecall/sidecall/internal/store/memory"
+	"github.com/sidecall/sidecall/internal/store/embedded"
 	"github.com/sidecall/sidecall/internal/tool"
 )
 
@@ -26,7 +26,7 @@ func TestAPanicAtEverySettlement(t *testing.T) {
 		tool.ReadOnly:      tool.CodeInternal,
 	} {
 		b := calltest.Answers("ok")
-		s := calltest.NewOn(t, unsettling{memory.New(memory.Options{})}, calltest.NewRoute(t, "do_it", effect, b))
+		s := calltest.NewOn(t, unsettling{embedded.InMemory(embedded.Options{})}, calltest.NewRoute(t, "do_it", effect, b))
 		res := s.Call(calltest.Request("toolu_1", "do_it"))
 		if calltest.Code(res) != want || res.GetRecorded() || b.Calls.Load() != 1 {
 			t.Errorf("%v: %s, recorded %t, %d calls", effect, res.GetContent(), res.GetRecorded(), b.Calls.Load())

@@ -22,7 +22,7 @@ import (
 	"github.com/sidecall/sidecall/internal/redact"
 	"github.com/sidecall/sidecall/internal/rules/history/failures"
 	"github.com/sidecall/sidecall/internal/rules/loop/guard"
-	"github.com/sidecall/sidecall/internal/store/memory"
+	"github.com/sidecall/sidecall/internal/store/embedded"
 	"github.com/sidecall/sidecall/internal/tool"
 	sidecallv1 "github.com/sidecall/sidecall/proto/sidecall/v1"
 	"github.com/sidecall/sidecall/test/testkit/calltest"
@@ -39,7 +39,7 @@ type tripStore struct {
 	down  bool
 }
 
-func tripping() *tripStore { return &tripStore{Store: memory.New(memory.Options{})} }
+func tripping() *tripStore { return &tripStore{Store: embedded.InMemory(embedded.Options{})} }
 
 func (s *tripStore) trip(name string, logs []string, left []dedupe.Append) {
 	s.mu.Lock()

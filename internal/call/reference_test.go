@@ -17,7 +17,7 @@ import (
 	"github.com/sidecall/sidecall/internal/call"
 	"github.com/sidecall/sidecall/internal/catalog"
 	"github.com/sidecall/sidecall/internal/limit"
-	"github.com/sidecall/sidecall/internal/store/memory"
+	"github.com/sidecall/sidecall/internal/store/embedded"
 	"github.com/sidecall/sidecall/internal/tool"
 	sidecallv1 "github.com/sidecall/sidecall/proto/sidecall/v1"
 	"github.com/sidecall/sidecall/test/testkit/calltest"
@@ -56,7 +56,7 @@ type referring struct {
 
 func newReferring(t *testing.T, change ...func(*catalog.Route)) *referring {
 	t.Helper()
-	r := &referring{store: &reading{Store: memory.New(memory.Options{})}}
+	r := &referring{store: &reading{Store: embedded.InMemory(embedded.Options{})}}
 	takes := &calltest.Backend{Do: func(_ context.Context, in backend.Invocation) (tool.Reply, *tool.Failure) {
 		r.got.Store(new(string(in.Args)))
 		return tool.Reply{Text: []byte("done")}, nil
@@ -419,7 +419,7 @@ func TestNoLookAsksWithAReference(t *testing.T) {
 // What is referred to taints as if it had been read.
 func TestAReferenceTaints(t *testing.T) {
 	t.Parallel()
-	s := tainting(t, memory.New(memory.Options{}))
+	s := tainting(t, embedded.InMemory(embedded.Options{}))
 	r := &referring{Sidecar: s}
 	s.Generation.Set("more", []*catalog.Route{calltest.NewRoute(t, "list", tool.ReadOnly, calltest.Answers(orderList))})
 	r.ref = r.list("c", "")

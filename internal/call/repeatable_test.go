@@ -10,7 +10,7 @@ import (
 	"github.com/sidecall/sidecall/internal/backend"
 	"github.com/sidecall/sidecall/internal/catalog"
 	"github.com/sidecall/sidecall/internal/schema"
-	"github.com/sidecall/sidecall/internal/store/memory"
+	"github.com/sidecall/sidecall/internal/store/embedded"
 	"github.com/sidecall/sidecall/internal/tool"
 	sidecallv1 "github.com/sidecall/sidecall/proto/sidecall/v1"
 	"github.com/sidecall/sidecall/test/testkit/calltest"
@@ -89,7 +89,7 @@ func checkRefusal(t *testing.T, s *calltest.Sidecar, req *sidecallv1.ExecuteTool
 // Likewise when the sidecar that ran it was killed.
 func TestAKeyedCallOfADeadSidecarIsNotJustRefused(t *testing.T) {
 	t.Parallel()
-	store := memory.New(memory.Options{})
+	store := embedded.InMemory(embedded.Options{})
 	req := calltest.Request("toolu_1", "charge")
 	canonical, err := schema.Canonical(map[string]any{"order_id": "A-1"})
 	if err != nil {

@@ -13,7 +13,7 @@ import (
 	"github.com/sidecall/sidecall/internal/backend"
 	"github.com/sidecall/sidecall/internal/catalog"
 	"github.com/sidecall/sidecall/internal/limit"
-	"github.com/sidecall/sidecall/internal/store/memory"
+	"github.com/sidecall/sidecall/internal/store/embedded"
 	"github.com/sidecall/sidecall/internal/tool"
 	sidecallv1 "github.com/sidecall/sidecall/proto/sidecall/v1"
 	"github.com/sidecall/sidecall/test/testkit/calltest"
@@ -28,7 +28,9 @@ type countingStore struct {
 	admitted func(n int32)
 }
 
-func newCountingStore() *countingStore { return &countingStore{Store: memory.New(memory.Options{})} }
+func newCountingStore() *countingStore {
+	return &countingStore{Store: embedded.InMemory(embedded.Options{})}
+}
 
 func (s *countingStore) Admit(ctx context.Context, req dedupe.Request) (dedupe.Admission, error) {
 	n := s.admits.Add(1)

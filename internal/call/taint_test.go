@@ -7,7 +7,7 @@ import (
 	"github.com/sidecall/sidecall/dedupe"
 	"github.com/sidecall/sidecall/internal/call"
 	"github.com/sidecall/sidecall/internal/catalog"
-	"github.com/sidecall/sidecall/internal/store/memory"
+	"github.com/sidecall/sidecall/internal/store/embedded"
 	"github.com/sidecall/sidecall/internal/tool"
 	sidecallv1 "github.com/sidecall/sidecall/proto/sidecall/v1"
 	"github.com/sidecall/sidecall/test/testkit/calltest"
@@ -33,7 +33,7 @@ func tainting(t *testing.T, store dedupe.Store) *calltest.Sidecar {
 func TestSensitiveToolsAreRefusedAfterUntrustedOutput(t *testing.T) {
 	t.Parallel()
 	for entered, refuses := range map[string]bool{"browse": true, "wrong": true, "look": false, "refused": false, "pay": false} {
-		s := tainting(t, memory.New(memory.Options{}))
+		s := tainting(t, embedded.InMemory(embedded.Options{}))
 		s.Call(nth(1, entered, orders(1)))
 		paid := s.Call(nth(2, "pay", orders(2)))
 		if refuses != (calltest.Code(paid) == tool.CodePermissionDenied) || refuses != paid.GetIsError() {
@@ -69,12 +69,12 @@ func TestSensitiveToolsAreRefusedAfterUntrustedOutput(t *testing.T) {
 // enters the prompt all the same, and so does one that is replayed into another prompt.
 func TestUntrustedOutputThatTheStoreDoesNotKnow(t *testing.T) {
 	t.Parallel()
-	s := tainting(t, &forgetful{memory.New(memory.Options{})})
+	s := tainting(t, &forgetful{embedded.InMemory(embedded.Options{})})
 	s.Call(nth(1, "browse", orders(1)))
 	if paid := s.Call(nth(2, "pay", orders(2))); calltest.Code(paid) != tool.CodePermissionDenied {
 		t.Errorf("after a result that was not recorded: %v", paid)
 	}
-	s = tainting(t, memory.New(memory.Options{}))
+	s = tainting(t, embedded.InMemory(embedded.Options{}))
 	s.Call(nth(1, "browse", orders(1)))
 	replayed, pay := nth(1, "browse", orders(1)), nth(2, "pay", orders(2))
 	replayed.PromptId, pay.PromptId = "p2", "p2"
@@ -89,7 +89,7 @@ func TestUntrustedOutputThatTheStoreDoesNotKnow(t *testing.T) {
 // Where no tool is sensitive, nobody writes or asks anything more.
 func TestWhereNothingIsSensitiveNothingIsKept(t *testing.T) {
 	t.Parallel()
-	s := tainting(t, memory.New(memory.Options{}))
+	s := tainting(t, embedded.InMemory(embedded.Options{}))
 	s.Limit(func(l *catalog.Limits) { l.Taints = false })
 	for n := range 3 {
 		if res := s.Call(nth(n, []string{"browse", "pay", "browse"}[n], orders(n))); res.GetIsError() {

@@ -9,7 +9,7 @@ import (
 	"github.com/sidecall/sidecall/dedupe"
 	"github.com/sidecall/sidecall/internal/call"
 	"github.com/sidecall/sidecall/internal/catalog"
-	"github.com/sidecall/sidecall/internal/store/memory"
+	"github.com/sidecall/sidecall/internal/store/embedded"
 	"github.com/sidecall/sidecall/internal/tool"
 	sidecallv1 "github.com/sidecall/sidecall/proto/sidecall/v1"
 	"github.com/sidecall/sidecall/test/testkit/calltest"
@@ -39,7 +39,7 @@ func (s *unreached) Note(ctx context.Context, n dedupe.Note) (dedupe.Known, erro
 // tool is not called, though it only reads.
 func TestASensitiveToolThatReadsIsNotCalledWithoutTheStore(t *testing.T) {
 	t.Parallel()
-	store := &unreached{Store: memory.New(memory.Options{})}
+	store := &unreached{Store: embedded.InMemory(embedded.Options{})}
 	read := calltest.Answers("the secrets")
 	s := calltest.NewOn(t, store,
 		calltest.NewRoute(t, "browse", tool.ReadOnly, calltest.Answers("read the secrets"), untrusted),
@@ -187,7 +187,7 @@ func TestCallsOfABatchDoNotTaintEachOther(t *testing.T) {
 		return s.ExecuteBatch(t.Context(), requests)[3]
 	}
 	for name, before := range map[string]string{"nothing": "", "a call": "browse", "a batch": "batch"} {
-		s := tainting(t, memory.New(memory.Options{}))
+		s := tainting(t, embedded.InMemory(embedded.Options{}))
 		s.Limit(func(l *catalog.Limits) { l.BatchParallel = 1 }) // one after the other
 		want := tool.Code("")
 		switch before {

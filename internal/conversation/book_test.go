@@ -11,13 +11,13 @@ import (
 
 	"github.com/sidecall/sidecall/internal/conversation"
 	"github.com/sidecall/sidecall/internal/provider"
-	"github.com/sidecall/sidecall/internal/store/memory"
+	"github.com/sidecall/sidecall/internal/store/embedded"
 )
 
 // book is one on an empty store.
 func book(t *testing.T) *conversation.Book {
 	t.Helper()
-	store := memory.New(memory.Options{})
+	store := embedded.InMemory(embedded.Options{})
 	t.Cleanup(func() {
 		if err := store.Close(); err != nil {
 			t.Error(err)

@@ -9,7 +9,7 @@ import (
 
 	"github.com/sidecall/sidecall/internal/conversation"
 	"github.com/sidecall/sidecall/internal/provider"
-	"github.com/sidecall/sidecall/internal/store/memory"
+	"github.com/sidecall/sidecall/internal/store/embedded"
 )
 
 // Whatever is appended, one message a line: what is taken comes back as it was, line by
@@ -22,7 +22,7 @@ func FuzzAppend(f *testing.F) {
 	f.Add("anthropic", `{"role":"user","content":[{"type":"tool_result","tool_use_id":"a"}],"role":"assistant"}`)
 	f.Fuzz(func(t *testing.T, format, text string) {
 		messages := strings.Split(text, "\n")
-		store := memory.New(memory.Options{})
+		store := embedded.InMemory(embedded.Options{})
 		b := &conversation.Book{Store: store, Limits: conversation.Limits{TTL: time.Hour, Messages: 10_000, Bytes: 1 << 30}}
 		whole := conversation.Append{Key: key, Provider: provider.Format(format), Messages: messages}
 		version, err := b.Append(t.Context(), whole)

@@ -7,14 +7,14 @@ import (
 
 	"github.com/sidecall/sidecall/internal/conversation"
 	"github.com/sidecall/sidecall/internal/provider"
-	"github.com/sidecall/sidecall/internal/store/memory"
+	"github.com/sidecall/sidecall/internal/store/embedded"
 )
 
 // Two writers in one millisecond, which is as fine as the clocks of the stores are, with ids of
 // their own and other messages of one length.
 func TestTwoWritersOfOneMillisecond(t *testing.T) {
 	t.Parallel()
-	book := &conversation.Book{Store: memory.New(memory.Options{}), Limits: conversation.Limits{TTL: time.Hour, Messages: 1000, Bytes: 1 << 20}}
+	book := &conversation.Book{Store: embedded.InMemory(embedded.Options{}), Limits: conversation.Limits{TTL: time.Hour, Messages: 1000, Bytes: 1 << 20}}
 	both, lost := 0, 0
 	for range 200 {
 		key := conversation.Key{ID: time.Now().String()}

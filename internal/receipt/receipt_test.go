@@ -9,7 +9,7 @@ import (
 
 	"github.com/sidecall/sidecall/dedupe"
 	"github.com/sidecall/sidecall/internal/receipt"
-	"github.com/sidecall/sidecall/internal/store/memory"
+	"github.com/sidecall/sidecall/internal/store/embedded"
 	"github.com/sidecall/sidecall/internal/store/storetest"
 	"github.com/sidecall/sidecall/internal/tool"
 )
@@ -19,7 +19,7 @@ const retention = 24 * time.Hour
 // kept is what a store keeps of a conversation with some settled payments.
 func kept(t *testing.T, payments int) receipt.Input {
 	t.Helper()
-	store := memory.New(memory.Options{})
+	store := embedded.InMemory(embedded.Options{})
 	defer func() {
 		if err := store.Close(); err != nil {
 			t.Error(err)

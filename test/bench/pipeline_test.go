@@ -22,7 +22,7 @@ import (
 	"github.com/sidecall/sidecall/internal/rules/history/failures"
 	"github.com/sidecall/sidecall/internal/rules/loop/guard"
 	"github.com/sidecall/sidecall/internal/schema"
-	"github.com/sidecall/sidecall/internal/store/memory"
+	"github.com/sidecall/sidecall/internal/store/embedded"
 	"github.com/sidecall/sidecall/internal/telemetry"
 	"github.com/sidecall/sidecall/internal/tool"
 	sidecallv1 "github.com/sidecall/sidecall/proto/sidecall/v1"
@@ -101,7 +101,7 @@ func newExecutor(b *testing.B, on options) *call.Executor {
 		Backend: instant{[]byte(`{"id":"re_1","order_id":"A-1","status":"refunded","cents":4200,"note":"two mugs"}`)},
 		Breaker: breaker.New(breaker.Settings{Name: "shop"}), Retries: retry.NewBudget(retry.BudgetShare, retry.BudgetFloor), Slots: limit.NewBulkhead(1000),
 	}})
-	claims := dedupe.New(memory.New(memory.Options{MaxBytes: 16 << 30}), dedupe.Options{})
+	claims := dedupe.New(embedded.InMemory(embedded.Options{MaxBytes: 16 << 30}), dedupe.Options{})
 	b.Cleanup(func() {
 		if err := claims.Close(context.Background()); err != nil {
 			b.Error(err)

@@ -30,12 +30,7 @@ const (
 
 // operation is one request on its way through the committer. Its caller waits for done.
 type operation struct {
-	// apply does its work in a transaction. It may run again, in another
-	// transaction, when the first one came to nothing.
-	apply func(dedupe.Rows)
-	// bytes is roughly how much it writes, and room what it does to a file that is full.
-	bytes  int
-	demand dedupe.Demand
+	dedupe.Step
 
 	// taken is set by the committer, or by the caller who withdraws the operation, whoever
 	// comes first.
@@ -45,7 +40,7 @@ type operation struct {
 }
 
 func newOperation(step *dedupe.Step) *operation {
-	return &operation{apply: step.Apply, bytes: step.Bytes, demand: step.Demand, done: make(chan struct{})}
+	return &operation{Step: *step, done: make(chan struct{})}
 }
 
 // take reports that nobody else has taken the operation.
@@ -55,10 +50,6 @@ func (o *operation) take() bool { return !o.taken.Swap(true) }
 // holds up nobody: then the file is let go of once it goes on, and not under what is written to it.
 func (s *Store) stop() error {
 	s.shut(dedupe.ErrClosed)
-	if s.queue == nil {
-		s.end(dedupe.ErrClosed)
-		close(s.exited)
-	}
 	released := make(chan error, 1)
 	go func() {
 		<-s.exited
@@ -96,7 +87,7 @@ func (s *Store) do(ctx context.Context, step *dedupe.Step) error {
 		return op.err
 	case <-ctx.Done():
 		if op.take() {
-			op.apply = nil // what it has is not kept for as long as it is in the queue
+			op.Apply = nil // what it has is not kept for as long as it is in the queue
 			return fmt.Errorf("withdrawn before it was stored: %w", ctx.Err())
 		}
 		return fmt.Errorf("gave up waiting for the disk: %w", ctx.Err())
@@ -121,12 +112,12 @@ func (s *Store) commits() {
 		case op := <-s.queue:
 			s.serve(s.gather(op))
 		case <-ticker.C:
-			s.idle()
+			s.tidy()
 		case <-s.open.Done():
 			for len(s.queue) > 0 {
 				s.serve(s.gather(<-s.queue))
 			}
-			s.idle()
+			s.tidy()
 			return
 		}
 	}
@@ -134,11 +125,11 @@ func (s *Store) commits() {
 
 // gather collects the group that begins with an operation: whatever waits.
 func (s *Store) gather(first *operation) []*operation {
-	group, bytes := []*operation{first}, first.bytes
+	group, bytes := []*operation{first}, first.Bytes
 	for yields := 0; yields < 3 && len(group) < groupLength && bytes < groupBytes; {
 		select {
 		case op := <-s.queue:
-			group, bytes, yields = append(group, op), bytes+op.bytes, 0
+			group, bytes, yields = append(group, op), bytes+op.Bytes, 0
 		default:
 			// The callers that the last group has just set free are about to
 			// ask again. Letting them run first costs microseconds and saves
@@ -167,10 +158,10 @@ func (s *Store) serve(group []*operation) {
 func fitting(group []*operation, err error) (others []*operation) {
 	most := dedupe.Frees
 	if errors.Is(err, dedupe.ErrFull) {
-		most = slices.MaxFunc(group, func(a, b *operation) int { return cmp.Compare(a.demand, b.demand) }).demand
+		most = slices.MaxFunc(group, func(a, b *operation) int { return cmp.Compare(a.Demand, b.Demand) }).Demand
 	}
 	for _, op := range group {
-		if op.demand < most {
+		if op.Demand < most {
 			others = append(others, op)
 			continue
 		}
@@ -180,38 +171,29 @@ func fitting(group []*operation, err error) (others []*operation) {
 	return others
 }
 
-// idle keeps the store in order. One that has failed is left as it is.
-func (s *Store) idle() {
+// tidy looks at the file, whoever asks or not, lets go of what has expired, as long as nobody
+// waits, and notes whether there is room for a new call. A store that has failed is left as it is.
+func (s *Store) tidy() {
+	s.writing.Lock()
+	defer s.writing.Unlock()
+	defer s.dies(new(error))
 	if s.life.Err() != nil {
 		return
 	}
-	if err := s.tidy(); err != nil && s.life.Err() == nil {
-		s.options.Log.Warn("expired records could not be removed", "path", s.file.path, "error", err)
-	}
-}
-
-// tidy looks at the file, whoever asks or not, lets go of what has expired, as long as nobody
-// waits, and notes whether there is room for a new call.
-func (s *Store) tidy() (err error) {
-	s.writing.Lock()
-	defer s.writing.Unlock()
-	defer s.dies(&err)
 	if err := s.file.asLeft(); err != nil {
-		return s.fail(err)
+		_ = s.fail(err) // which tells it
+		return
 	}
 	s.pass()
 	full := s.vacancy()
 	for end := s.file.end; (full != nil || s.wasteful()) && s.file.tail < end && len(s.queue) == 0 && s.open.Err() == nil; full = s.vacancy() {
-		if progress, why := s.reclaim(); why != nil {
-			full = why
-			break
-		} else if !progress {
+		progress, why := s.reclaim()
+		full = cmp.Or(why, full)
+		if why != nil || !progress {
 			break
 		}
 	}
-	if full != nil && !errors.Is(full, dedupe.ErrFull) {
-		return full
+	if s.life.Err() == nil {
+		s.tell(full)
 	}
-	s.tell(full)
-	return nil
 }

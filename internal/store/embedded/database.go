@@ -20,9 +20,6 @@ type Options struct {
 	// LockWait is how long Open waits for another process to let go of the
 	// file, as one that is just shutting down does. Default 2 s.
 	LockWait time.Duration
-	// MaxOutputBytes bounds the kept outputs together; the ones that expire
-	// first give way. Default 256 MiB, a third of MaxBytes at the most.
-	MaxOutputBytes int64
 	// MaxBytes bounds the file; what would need more gets dedupe.ErrFull
 	// until records expire. 0 means no bound but the disk.
 	MaxBytes int64
@@ -81,10 +78,10 @@ func (d *database) transact(ops []*operation) error {
 	t := d.begin()
 	least := int64(0)
 	for _, op := range ops {
-		before := len(t.changes)
-		if op.err = t.survive(op.apply); op.err != nil {
-			t.rollback(before)
-		} else if op.demand != dedupe.Frees && len(t.changes) != before {
+		before, frames := len(t.changes), len(t.frames)
+		if op.err = t.survive(op.Apply); op.err != nil {
+			t.rollback(before, frames)
+		} else if op.Demand != dedupe.Frees && len(t.changes) != before {
 			least = d.file.reserve()
 		}
 	}
@@ -147,7 +144,7 @@ func (d *database) commit(t *txn, least int64) error {
 	for i := range t.changes {
 		d.index.change(&t.changes[i])
 	}
-	d.index.pass(t.ms(), d.options.MaxOutputBytes)
+	d.index.pass(t.ms())
 	return nil
 }
 
@@ -164,7 +161,7 @@ func (d *database) wasteful() bool { return d.dead() > d.index.live.bytes+slack 
 func (d *database) pass() {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	d.index.pass(dedupe.Millis(d.clock.now()), d.options.MaxOutputBytes)
+	d.index.pass(dedupe.Millis(d.clock.now()))
 }
 
 // transactReclaiming is transact, with the room that can be made for it.
@@ -176,7 +173,7 @@ func (d *database) transactReclaiming(ops []*operation) (err error) {
 	d.pass()
 	most := int64(16 * mostCleaned)
 	for _, op := range ops {
-		most += leastDead * int64(op.bytes)
+		most += leastDead * int64(op.Bytes)
 	}
 	end := min(d.file.end, d.file.tail+most) // having gone through all of that, it gives up
 	for again := 1; ; again *= 2 {           // to apply a large group costs more than to go through the log

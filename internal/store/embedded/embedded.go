@@ -55,16 +55,12 @@ var _ dedupe.Store = (*Store)(nil)
 // then left exactly as it is.
 func Open(path string, options Options) (*Store, error) {
 	s := newStore(options)
-	err := untilFree(s.options.LockWait, func() error { return ensure(path, s.options.Log) })
-	if err != nil && !errors.Is(err, ErrInUse) {
-		return nil, fmt.Errorf("create the store %s: %w", path, err)
-	}
-	if err == nil {
-		err = untilFree(s.options.LockWait, func() (err error) {
+	err := untilFree(s.options.LockWait, func() (err error) {
+		if err = ensure(path, s.options.Log); err == nil {
 			s.file, err = openFile(path, options.MaxBytes)
-			return err
-		})
-	}
+		}
+		return err
+	})
 	if err != nil {
 		return nil, explain(path, err)
 	}
@@ -79,8 +75,10 @@ func Open(path string, options Options) (*Store, error) {
 	return s, nil
 }
 
-// InMemory opens an empty store that ends with its process. There is no disk to wait for: every
-// request is a transaction of its own, which its caller makes.
+// InMemory opens an empty store that ends with its process, for tests and for trying things out: a
+// call made before a restart can run again after it. MaxBytes bounds all that is kept, and is 1 GiB
+// unless it is set. There is no disk to wait for: every request is a transaction of its own, which
+// its caller makes.
 func InMemory(options Options) *Store {
 	options.MaxBytes = cmp.Or(max(options.MaxBytes, 0), 1<<30)
 	s := newStore(options)
@@ -90,19 +88,16 @@ func InMemory(options Options) *Store {
 		s.file.add()
 	}
 	s.clock = newClock(time.Time{})
+	close(s.exited) // there is no committer
 	return s
 }
 
 func newStore(options Options) *Store {
 	options.LockWait = cmp.Or(max(options.LockWait, 0), 2*time.Second)
-	options.MaxOutputBytes = cmp.Or(max(options.MaxOutputBytes, 0), 256<<20)
-	if options.MaxBytes > 0 {
-		options.MaxOutputBytes = min(options.MaxOutputBytes, options.MaxBytes/3) // there is room for records
-	}
 	if options.Log == nil {
 		options.Log = slog.New(slog.DiscardHandler)
 	}
-	s := &Store{database: database{options: options, index: newIndex()}, exited: make(chan struct{}), looks: make(chan struct{}, looksAtOnce)}
+	s := &Store{database: database{options: options, index: newIndex(options.MaxBytes)}, exited: make(chan struct{}), looks: make(chan struct{}, looksAtOnce)}
 	s.Engine = s
 	s.life, s.end = context.WithCancelCause(context.Background())
 	s.open, s.shut = context.WithCancelCause(s.life)
@@ -112,16 +107,16 @@ func newStore(options Options) *Store {
 
 // explain makes one clear sentence of why a store does not open, and what to do.
 func explain(path string, err error) error {
+	advice := ""
 	switch {
 	case errors.Is(err, ErrInUse):
-		return fmt.Errorf("open the store %s: %w: stop that, or, when it is a sidecar, connect to it; a second file (store.embedded.path) knows nothing of the calls of the first", path, ErrInUse)
+		advice = ": stop that, or, when it is a sidecar, connect to it; a second file (store.embedded.path) knows nothing of the calls of the first"
 	case errors.Is(err, dedupe.ErrCorrupt):
-		return fmt.Errorf("open the store %s: %w; it is left untouched: restore a copy, or remove it knowing that calls made before can then run again", path, err)
+		advice = "; it is left untouched: restore a copy, or remove it knowing that calls made before can then run again"
 	case errors.Is(err, fs.ErrPermission):
-		return fmt.Errorf("open the store %s: the file cannot be read and written by this user: %w; give it to this user (chown, chmod 600), or run as its owner", path, err)
-	default:
-		return fmt.Errorf("open the store %s: %w", path, err)
+		advice = ": this user may not read and write it, or not create it: give that to this user (chown, chmod), or run as its owner"
 	}
+	return fmt.Errorf("open the store %s: %w%s", path, err, advice)
 }
 
 // Do implements dedupe.Engine. It returns when what the step changes is on the disk.
@@ -139,7 +134,7 @@ func (s *Store) Do(ctx context.Context, step *dedupe.Step) error {
 // Output implements dedupe.Store.
 func (s *Store) Output(ctx context.Context, tenant, ref string) (dedupe.Output, error) {
 	return read(ctx, s, func(t *txn) dedupe.Output {
-		value, expires := t.get(outputRow, outputKey(tenant, ref))
+		value, expires := t.get(outputRow, keyOf(tenant, ref))
 		if len(value) == 0 {
 			t.Fail(dedupe.ErrNoOutput)
 			return dedupe.Output{}
@@ -151,7 +146,7 @@ func (s *Store) Output(ctx context.Context, tenant, ref string) (dedupe.Output, 
 // Ping implements dedupe.Store. A store that is full for new calls cannot serve.
 func (s *Store) Ping(ctx context.Context) error {
 	if s.queue == nil {
-		s.idle() // there is no committer that does
+		s.tidy() // there is no committer that does
 	}
 	if full := s.full.Load(); full != nil {
 		return cmp.Or(s.usable(ctx), *full)

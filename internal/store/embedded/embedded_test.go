@@ -1,6 +1,7 @@
 package embedded
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -36,9 +37,11 @@ func TestConformance(t *testing.T) {
 	})
 }
 
-// open opens a store that is closed at the end of the test.
+// open opens a store that is closed at the end of the test. A process that another test starts has
+// the lock of the file until it runs its program: in the time of a bubble the usual wait is none.
 func open(t testing.TB, path string, options Options) *Store {
 	t.Helper()
+	options.LockWait = cmp.Or(options.LockWait, 10*time.Minute)
 	s, err := Open(path, options)
 	if err != nil {
 		t.Fatal(err)

@@ -309,7 +309,7 @@ func (s *Store) mustKeep(t *testing.T, id string, output dedupe.Output) {
 
 func TestOutputsAreBounded(t *testing.T) {
 	t.Parallel()
-	s := open(t, filepath.Join(t.TempDir(), "store.db"), Options{MaxOutputBytes: 1 << 20})
+	s := open(t, filepath.Join(t.TempDir(), "store.db"), Options{MaxBytes: 3 << 20})
 	piece := bytes.Repeat([]byte("x"), 300<<10)
 	for i := range 10 {
 		s.mustKeep(t, fmt.Sprint(i), dedupe.Output{Ref: fmt.Sprint(i), Data: piece, TTL: time.Hour + time.Duration(i)*time.Second})
@@ -394,7 +394,7 @@ func TestARefIsKeptAgain(t *testing.T) {
 func TestARefKeptAgainGivesWayByItsNewTime(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		s := open(t, filepath.Join(t.TempDir(), "store.db"), Options{MaxOutputBytes: 1 << 20})
+		s := open(t, filepath.Join(t.TempDir(), "store.db"), Options{MaxBytes: 3 << 20})
 		data := make([]byte, 600<<10)
 		s.mustKeep(t, "x", dedupe.Output{Ref: "again", Data: data[:300<<10], TTL: 500 * time.Millisecond})
 		s.mustKeep(t, "y", dedupe.Output{Ref: "other", Data: data, TTL: time.Hour})

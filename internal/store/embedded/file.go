@@ -12,6 +12,7 @@ import (
 	"math"
 	"os"
 	"slices"
+	"strings"
 	"syscall"
 	"time"
 
@@ -78,7 +79,7 @@ func (h *head) encode(b []byte, slot int) []byte {
 
 func decodeHead(b []byte, slot int) (h head, err error) {
 	body := b[:headBytes-4]
-	if name := string(bytes.TrimRight(b[:formatBytes], "\x00")); name != format && len(name) > len(formatOfAny) && name[:len(formatOfAny)] == formatOfAny {
+	if name := string(bytes.TrimRight(b[:formatBytes], "\x00")); name != format && strings.HasPrefix(name, formatOfAny) {
 		return head{}, fmt.Errorf("its format is %q; this version of Sidecall reads %q: it was left untouched, run the version that wrote it", name, format)
 	}
 	if binary.BigEndian.Uint32(b[len(body):]) != checksum(int64(slot), body) {

@@ -154,8 +154,6 @@ func valueKey(name dedupe.ValueKey) []byte {
 	return keyOf(name.Tenant, name.Conversation, name.Name)
 }
 
-func outputKey(tenant, ref string) []byte { return keyOf(tenant, ref) }
-
 // conversationKey is the key of a conversation's head.
 func conversationKey(k conversation.Key) []byte { return keyOf(k.Tenant, k.ID) }
 

@@ -135,9 +135,9 @@ func TestWhatDoesNotFitTakesNobodyWithIt(t *testing.T) {
 // one with it.
 func TestAnOutputThatNeverFits(t *testing.T) {
 	t.Parallel()
-	s := open(t, filepath.Join(t.TempDir(), "store.db"), Options{MaxOutputBytes: 100})
+	s := open(t, filepath.Join(t.TempDir(), "store.db"), Options{MaxBytes: 3 << 20})
 	var group []*operation
-	for id, size := range map[string]int{"small": 40, "large": 101} {
+	for id, size := range map[string]int{"small": 400 << 10, "large": 1<<20 + 1} {
 		claim(t, s, request(id, tool.NonIdempotent))
 		end := settlement(id, "ok")
 		end.Output = &dedupe.Output{Ref: id, Data: make([]byte, size), TTL: time.Hour}

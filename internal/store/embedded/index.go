@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"encoding/binary"
 	"hash/maphash"
+	"math"
 	"slices"
 	"strings"
 
@@ -17,9 +18,10 @@ type index struct {
 	rows  map[digest]row
 	// undecided are the records of calls that are claimed, unknown or held, by their places.
 	undecided ordered[found]
-	// outputs are those that are kept, in the order in which they expire.
-	outputs     ordered[found]
-	outputBytes int64
+	// outputs are those that are kept, in the order in which they expire, which is that in which they
+	// give way when they have more bytes than there may be of them.
+	outputs                  ordered[found]
+	outputBytes, mostOutputs int64
 	// messages are how many each conversation has, by the digest of its head; talks their keys.
 	messages map[digest]int
 	talks    ordered[string]
@@ -39,8 +41,11 @@ type row struct {
 // meet. Whoever finds a row compares its key.
 type digest [2]uint64
 
-func newIndex() *index {
+// newIndex is that of a file with a bound, 0 for none.
+func newIndex(bound int64) *index {
 	return &index{
+		mostOutputs: min(256<<20, cmp.Or(bound, math.MaxInt64)/3), // so that there is room for records
+
 		seeds: [2]maphash.Seed{maphash.MakeSeed(), maphash.MakeSeed()}, rows: map[digest]row{}, messages: map[digest]int{},
 		undecided: ordered[found]{compare: byPlace}, outputs: ordered[found]{compare: byExpiry},
 		talks: ordered[string]{compare: strings.Compare}, terms: ordered[posting]{compare: posting.compare},
@@ -50,11 +55,7 @@ func newIndex() *index {
 
 func (x *index) digest(kind byte, key []byte) (d digest) {
 	for i := range d {
-		var h maphash.Hash
-		h.SetSeed(x.seeds[i])
-		_ = h.WriteByte(kind) // a hash never fails
-		_, _ = h.Write(key)
-		d[i] = h.Sum64()
+		d[i] = maphash.Bytes(x.seeds[i], key) + uint64(kind) // so the rows of one key are apart
 	}
 	return d
 }
@@ -167,13 +168,13 @@ func byPlace(a, b found) int { return cmp.Compare(a.place.at, b.place.at) }
 func byExpiry(a, b found) int { return cmp.Or(cmp.Compare(a.expires, b.expires), byPlace(a, b)) }
 
 // pass says what time it is. Outputs whose time is over are dropped, and those that expire
-// first until all are within a bound. The log may still have the latter: they may come back
+// first until all are within their bound. The log may still have the latter: they may come back
 // at the next Open.
-func (x *index) pass(now, bound int64) {
+func (x *index) pass(now int64) {
 	x.live.until(now)
 	for len(x.outputs.chunks) > 0 {
 		first := x.outputs.chunks[0][0]
-		if x.outputBytes <= bound && first.expires > now {
+		if x.outputBytes <= x.mostOutputs && first.expires > now {
 			return
 		}
 		x.change(&change{frame: frame{kind: outputRow, place: first.place}, of: first.of, gone: true})
@@ -279,9 +280,5 @@ func (x *index) postings(f frame) []posting {
 
 // term is what stands for a term of a tenant.
 func (x *index) term(tenant string, term *dedupe.Term) uint64 {
-	var h maphash.Hash
-	h.SetSeed(x.seeds[0])
-	_, _ = h.Write(term[:]) // a hash never fails
-	_, _ = h.WriteString(tenant)
-	return h.Sum64()
+	return maphash.Comparable(x.seeds[0], [...]string{tenant, string(term[:])})
 }

@@ -130,7 +130,7 @@ func TestAStoreIsAMap(t *testing.T) {
 // on opens the store at a path, which has to be as a model says.
 func (m *modelled) on(path string, models ...model) {
 	m.t.Helper()
-	m.Store = open(m.t, path, Options{MaxBytes: modelBound, MaxOutputBytes: modelBound})
+	m.Store = open(m.t, path, Options{MaxBytes: modelBound})
 	m.still(func() { m.disk.under(m.t, m.Store) })
 	var wrong []error
 	for _, maybe := range models {

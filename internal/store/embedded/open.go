@@ -21,7 +21,7 @@ const unfinished = ".unfinished"
 // or a store, and of two processes only one makes it. A new one is said to be so: whoever expected
 // another has named it wrongly, and calls would run again.
 func ensure(path string, log *slog.Logger) (err error) {
-	if there, err := exists(path); there || err != nil {
+	if _, err := os.Lstat(path); !errors.Is(err, fs.ErrNotExist) { // a link to nothing is there too
 		return err
 	}
 	f, err := os.OpenFile(path+unfinished, os.O_CREATE|os.O_RDWR, 0o600)
@@ -39,7 +39,7 @@ func ensure(path string, log *slog.Logger) (err error) {
 	if info.Size() > segmentsAt || !info.Mode().IsRegular() {
 		return fmt.Errorf("%s is in the way: move it elsewhere", f.Name())
 	}
-	if there, err := exists(path); there || err != nil { // another has made it meanwhile
+	if _, err := os.Lstat(path); !errors.Is(err, fs.ErrNotExist) { // another has made it meanwhile
 		return errors.Join(err, os.Remove(f.Name()))
 	}
 	heads := make([]byte, segmentsAt)
@@ -56,15 +56,6 @@ func ensure(path string, log *slog.Logger) (err error) {
 	}
 	log.Info("the store is new: it knows of no call", "path", path)
 	return syncDir(filepath.Dir(path))
-}
-
-// exists reports whether something has a name, be it a link to nothing.
-func exists(path string) (bool, error) {
-	_, err := os.Lstat(path)
-	if errors.Is(err, fs.ErrNotExist) {
-		return false, nil
-	}
-	return err == nil, err
 }
 
 func syncDir(dir string) error {
@@ -110,7 +101,7 @@ func (d *database) load() error {
 		return err
 	}
 	now := dedupe.Millis(d.clock.now())
-	d.index.pass(now, d.options.MaxOutputBytes)
+	d.index.pass(now)
 	if err := d.index.whole(now); err != nil {
 		return err
 	}

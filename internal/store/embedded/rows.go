@@ -108,11 +108,11 @@ func (t *txn) Logs(key tool.CallID, names []string, into *dedupe.Logs) {
 // Keep stores an output, unless it is there already. Older ones
 // give way to it when it is there.
 func (t *txn) Keep(tenant string, kept *dedupe.Output) {
-	if size := int64(len(kept.Data)); size > t.options.MaxOutputBytes {
-		t.Fail(fmt.Errorf("%w: an output has %d bytes, and all outputs may have %d", dedupe.ErrFull, size, t.options.MaxOutputBytes))
+	if size := int64(len(kept.Data)); size > t.index.mostOutputs {
+		t.Fail(fmt.Errorf("%w: an output has %d bytes, and all outputs may have %d", dedupe.ErrFull, size, t.index.mostOutputs))
 		return
 	}
-	key := outputKey(tenant, kept.Ref)
+	key := keyOf(tenant, kept.Ref)
 	if there, _ := t.get(outputRow, key); there != nil {
 		return
 	}

@@ -104,7 +104,7 @@ func TestAnExpiredConversationIsGoneThroughInPart(t *testing.T) {
 		time.Sleep(time.Hour - time.Second)
 		s.still(func() {
 			s.clock = newClock(s.clock.now().Add(2 * time.Minute))
-			s.index.pass(dedupe.Millis(s.clock.now()), 0)
+			s.index.pass(dedupe.Millis(s.clock.now()))
 			if progress, err := s.reclaim(); err != nil || !progress || len(s.index.messages) != 1 {
 				t.Fatalf("%v, %v, with %d conversations left", progress, err, len(s.index.messages))
 			}
@@ -261,7 +261,7 @@ func TestWhatAKilledProcessHasWrittenIsSynced(t *testing.T) {
 	t.Parallel()
 	s := open(t, filepath.Join(t.TempDir(), "store.db"), Options{})
 	finished(t, s, "before", "ok")
-	again := &database{options: s.options, index: newIndex()}
+	again := &database{options: s.options, index: newIndex(0)}
 	path := filepath.Join(t.TempDir(), "copy.db")
 	if err := os.WriteFile(path, s.read(t), 0o600); err != nil {
 		t.Fatal(err)

@@ -66,20 +66,17 @@ func (t *txn) survive(do func(dedupe.Rows)) error {
 	return t.failed
 }
 
-// rollback forgets what was changed after so many changes, all of which have a frame.
-func (t *txn) rollback(to int) {
+// rollback forgets what was changed after so many changes, and so many bytes of frames.
+func (t *txn) rollback(changes, frames int) {
 	t.failed = nil
-	if len(t.changes) == to {
+	if len(t.changes) == changes {
 		return
 	}
-	t.changes, t.largest = t.changes[:to], t.file.largest
+	t.changes, t.frames, t.largest = t.changes[:changes], t.frames[:frames], t.file.largest
 	clear(t.rows)
-	end := t.file.end
 	for i := range t.changes {
 		t.note(&t.changes[i])
-		end = t.changes[i].at + int64(t.changes[i].size)
 	}
-	t.frames = t.frames[:end-t.file.end]
 }
 
 // note remembers a row that is put.

@@ -12,7 +12,6 @@ import (
 
 	"github.com/sidecall/sidecall/dedupe"
 	"github.com/sidecall/sidecall/internal/store/embedded"
-	"github.com/sidecall/sidecall/internal/store/memory"
 	"github.com/sidecall/sidecall/internal/store/storetest"
 	"github.com/sidecall/sidecall/internal/tool"
 	"github.com/sidecall/sidecall/test/testkit/harness"
@@ -111,7 +110,7 @@ func (s *stuck) Close() error {
 func besideAStuck(t *testing.T, patience time.Duration) (store *stuck, h *holder, guest *Store) {
 	t.Helper()
 	path := filepath.Join(harness.ShortDir(t), "s")
-	store = &stuck{Store: memory.New(memory.Options{}), closed: make(chan struct{})}
+	store = &stuck{Store: embedded.InMemory(embedded.Options{}), closed: make(chan struct{})}
 	h, err := hold(store, path+socketSuffix)
 	if err != nil {
 		t.Fatal(err)

@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/sidecall/sidecall/dedupe"
-	"github.com/sidecall/sidecall/internal/store/memory"
+	"github.com/sidecall/sidecall/internal/store/embedded"
 )
 
 // record runs histories on a store, on the clock of a bubble, and returns how
@@ -46,7 +46,7 @@ func record(t *testing.T, histories int, store dedupe.Store) (refused int, seen 
 func TestClients(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		refused, seen := record(t, 2500, memory.New(memory.Options{})) // some of it is rare
+		refused, seen := record(t, 2500, embedded.InMemory(embedded.Options{})) // some of it is rare
 		if refused > 0 {
 			t.Errorf("%d histories are refused", refused)
 		}
@@ -78,7 +78,7 @@ func TestBrokenStores(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		for _, broken := range []dedupe.Store{
-			generous{memory.New(memory.Options{})}, forgetful{memory.New(memory.Options{})},
+			generous{embedded.InMemory(embedded.Options{})}, forgetful{embedded.InMemory(embedded.Options{})},
 		} {
 			if refused, _ := record(t, 50, broken); refused == 0 {
 				t.Errorf("%T: nobody noticed", broken)

@@ -7,14 +7,14 @@ import (
 	"sync"
 	"testing"
 
-	"github.com/sidecall/sidecall/internal/store/memory"
+	"github.com/sidecall/sidecall/internal/store/embedded"
 	"github.com/sidecall/sidecall/test/prove/proof"
 )
 
 // TestMemory: many goroutines on one store.
 func TestMemory(t *testing.T) {
 	const clients, lanes = 5, 32
-	store := memory.New(memory.Options{})
+	store := embedded.InMemory(embedded.Options{})
 	defer closing(t, store)
 	run := newProof(t, "memory", proof.Runs(3_000, 50_000))
 	var wg sync.WaitGroup

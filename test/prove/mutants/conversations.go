@@ -12,8 +12,8 @@ const (
 )
 
 var (
-	closed           = regexp.MustCompile(`(?m)^\s+--- FAIL: Test(Conformance|OneServer)/a_call_is_closed`)
-	memoryClosings   = Suite{"./internal/store/memory", "^TestConformance$/^a_call_is_closed", closed}
+	closed           = regexp.MustCompile(`(?m)^\s+--- FAIL: Test(Conformance(InMemory)?|OneServer)/a_call_is_closed`)
+	memoryClosings   = Suite{"./internal/store/embedded", "^TestConformanceInMemory$/^a_call_is_closed", closed}
 	redisClosings    = Suite{"./internal/store/redisstore", "^TestOneServer$/^a_call_is_closed", closed}
 	embeddedClosings = Suite{"./internal/store/embedded", "^TestConformance$/^a_call_is_closed", closed}
 )

@@ -12,8 +12,8 @@ const (
 
 // had are the cases of the conformance suite about effects.
 var (
-	had             = regexp.MustCompile(`(?m)^\s+--- FAIL: Test(Conformance|OneServer)/an_effect`)
-	memoryEffects   = Suite{"./internal/store/memory", "^TestConformance$/^an_effect", had}
+	had             = regexp.MustCompile(`(?m)^\s+--- FAIL: Test(Conformance(InMemory)?|OneServer)/an_effect`)
+	memoryEffects   = Suite{"./internal/store/embedded", "^TestConformanceInMemory$/^an_effect", had}
 	embeddedEffects = Suite{"./internal/store/embedded", "^TestConformance$/^an_effect", had}
 	redisEffects    = Suite{"./internal/store/redisstore", "^TestOneServer$/^an_effect", had}
 	effectWaits     = Suite{"./dedupe", "^TestWaitingForAnEffect$", regexp.MustCompile(`(?m)^\s+--- FAIL: TestWaitingForAnEffect/`)}

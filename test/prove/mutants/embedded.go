@@ -15,7 +15,7 @@ func embedded() []Mutant {
 		one("embedded: does not say that a commit is on the disk", database, "		err = f.confirm()\n", "", in("TestDamageOfTheLastCommit")),
 		one("embedded: says that a commit is on the disk before it is", database, "		err = f.sync()\n", "		err = errors.Join(f.confirm(), f.sync())\n", in("TestACommitIsConfirmedByTheDisk")),
 		one("embedded: a commit that fails is tried again", database, "	if err != nil {\n		return d.fail(err)\n	}\n	d.mu.Lock()", "	if err != nil {\n		return err\n	}\n	d.mu.Lock()", in("TestADiskThatIsFullAtTheSync")),
-		one("embedded: who fails leaves something behind", database, "t.rollback(before)", "_ = before", in("TestAPoisonedRequestFailsAlone")),
+		one("embedded: who fails leaves something behind", database, "t.rollback(before, frames)", "_ = frames", in("TestAPoisonedRequestFailsAlone")),
 		one("embedded: what is live is not moved", transaction, "	err = t.add(c, f.key, f.value)\n", "", in("TestWhatIsLiveIsMoved")),
 		one("embedded: messages are not moved", "internal/store/embedded/index.go", "if number < x.messages[of] {", "if number < 0 {", in("TestWhatIsLiveIsMoved")),
 		one("embedded: messages are not kept for as long as their head", transaction, "if f.kind == messageRow {", "if f.kind == 0 {", in("TestExpiredConversationsLeaveTheFile")),

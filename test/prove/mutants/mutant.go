@@ -43,15 +43,15 @@ type Suite struct {
 // The suites that catch the mutants.
 var (
 	notLinearizable = regexp.MustCompile(`not linearizable`)
-	conformance     = regexp.MustCompile(`(?m)^\s+--- FAIL: Test(Conformance|OneServer)/`)
+	conformance     = regexp.MustCompile(`(?m)^\s+--- FAIL: Test(Conformance(InMemory)?|OneServer)/`)
 	// values are the cases of the conformance suite about tallies and logs.
-	sheets = regexp.MustCompile(`(?m)^\s+--- FAIL: TestConformance/(a_prompt|what_did_not_run|what_changes|tallies|a_ceiling|logs|a_log|a_refusal)`)
+	sheets = regexp.MustCompile(`(?m)^\s+--- FAIL: TestConformance(InMemory)?/(a_prompt|what_did_not_run|what_changes|tallies|a_ceiling|logs|a_log|a_refusal)`)
 
 	memoryHistories    = Suite{"./test/prove/histories", "^TestMemory$", notLinearizable}
 	redisHistories     = Suite{"./test/prove/histories", "^TestRedis$", notLinearizable}
 	embeddedHistories  = Suite{"./test/prove/histories", "^TestEmbedded$", notLinearizable}
-	memoryConformance  = Suite{"./internal/store/memory", "^TestConformance$", conformance}
-	memoryTallies      = Suite{"./internal/store/memory", "^TestConformance$", sheets}
+	memoryConformance  = Suite{"./internal/store/embedded", "^TestConformanceInMemory$", conformance}
+	memoryTallies      = Suite{"./internal/store/embedded", "^TestConformanceInMemory$", sheets}
 	embeddedTallies    = Suite{"./internal/store/embedded", "^TestConformance$", sheets}
 	callHistories      = Suite{"./test/prove/histories", "^TestCalls$", regexp.MustCompile(`(?m)^\s+calls_prove_test.go:\d+: history \d+`)}
 	incarnations       = Suite{"./test/prove/histories", "^TestIncarnations$", regexp.MustCompile(`(?m)^\s+(calls|incarnations)_prove_test.go:\d+: history \d+`)}

@@ -21,7 +21,7 @@ import (
 	"github.com/sidecall/sidecall/internal/limit"
 	"github.com/sidecall/sidecall/internal/rules/history/failures"
 	"github.com/sidecall/sidecall/internal/schema"
-	"github.com/sidecall/sidecall/internal/store/memory"
+	"github.com/sidecall/sidecall/internal/store/embedded"
 	"github.com/sidecall/sidecall/internal/telemetry"
 	"github.com/sidecall/sidecall/internal/tool"
 	sidecallv1 "github.com/sidecall/sidecall/proto/sidecall/v1"
@@ -94,7 +94,7 @@ type Sidecar struct {
 // New returns a sidecar over a memory store.
 func New(t *testing.T, routes ...*catalog.Route) *Sidecar {
 	t.Helper()
-	return NewOn(t, memory.New(memory.Options{}), routes...)
+	return NewOn(t, embedded.InMemory(embedded.Options{}), routes...)
 }
 
 // NewOn returns a sidecar over a store, which is its own from now on.

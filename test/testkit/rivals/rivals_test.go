@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/sidecall/sidecall/dedupe"
-	"github.com/sidecall/sidecall/internal/store/memory"
+	"github.com/sidecall/sidecall/internal/store/embedded"
 )
 
 // bent is a good store that does something wrong every seventh time: seven divides
@@ -67,7 +67,7 @@ func TestLoadTellsGoodFromBad(t *testing.T) {
 	} {
 		t.Run(strings.ReplaceAll(name, " ", "_"), func(t *testing.T) {
 			t.Parallel()
-			store := memory.New(memory.Options{})
+			store := embedded.InMemory(embedded.Options{})
 			defer store.Close()
 			traffic := Load{Stores: []dedupe.Store{&bent{Store: store, admit: c.admit}}, Workers: 4, Patience: 5 * time.Second}.Start()
 			settled := traffic.AwaitSettled(200)

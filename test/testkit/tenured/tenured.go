@@ -8,12 +8,12 @@ import (
 	"time"
 
 	"github.com/sidecall/sidecall/dedupe"
-	"github.com/sidecall/sidecall/internal/store/memory"
+	"github.com/sidecall/sidecall/internal/store/embedded"
 )
 
 // Store is one that keeps tenures too.
 type Store struct {
-	*memory.Store
+	*embedded.Store
 
 	mu      sync.Mutex
 	tenures map[string]dedupe.Tenure
@@ -23,7 +23,7 @@ var _ dedupe.Tenures = (*Store)(nil)
 
 // New returns an empty store.
 func New() *Store {
-	return &Store{Store: memory.New(memory.Options{}), tenures: map[string]dedupe.Tenure{}}
+	return &Store{Store: embedded.InMemory(embedded.Options{}), tenures: map[string]dedupe.Tenure{}}
 }
 
 // Bid implements dedupe.Tenures.

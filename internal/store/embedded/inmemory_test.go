@@ -1,10 +1,12 @@
-package memory_test
+package embedded_test
 
 import (
 	"context"
 	"crypto/rand"
+	"encoding/binary"
 	"errors"
 	"fmt"
+	"runtime"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -12,13 +14,13 @@ import (
 
 	"github.com/sidecall/sidecall/dedupe"
 	"github.com/sidecall/sidecall/internal/conversation"
-	"github.com/sidecall/sidecall/internal/store/memory"
+	"github.com/sidecall/sidecall/internal/store/embedded"
 	"github.com/sidecall/sidecall/internal/store/storetest"
 	"github.com/sidecall/sidecall/internal/tool"
 	"github.com/sidecall/sidecall/test/testkit/tenured"
 )
 
-func TestConformance(t *testing.T) {
+func TestConformanceInMemory(t *testing.T) {
 	t.Parallel()
 	storetest.Run(t, storetest.Harness{
 		Open: func(t testing.TB) dedupe.Store {
@@ -41,7 +43,7 @@ func call(id int, retention time.Duration) dedupe.Request {
 	}
 }
 
-func admit(t *testing.T, s *memory.Store, req dedupe.Request) {
+func admit(t *testing.T, s *embedded.Store, req dedupe.Request) {
 	t.Helper()
 	if got, err := s.Admit(context.Background(), req); err != nil || got.Verdict != dedupe.Won {
 		t.Fatalf("%v, %v", got.Verdict, err)
@@ -52,7 +54,7 @@ func admit(t *testing.T, s *memory.Store, req dedupe.Request) {
 func TestWhatHasExpiredIsNotThere(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		s := memory.New(memory.Options{})
+		s := embedded.InMemory(embedded.Options{})
 		const n = 12
 		of := func(i int) dedupe.Request {
 			req := call(i, time.Minute+time.Duration(i)*time.Second) // they are swept in this order
@@ -94,7 +96,7 @@ func TestWhatHasExpiredIsNotThere(t *testing.T) {
 func TestWhatIsKeptIsBounded(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		s := memory.New(memory.Options{MaxBytes: 8 << 20})
+		s := embedded.InMemory(embedded.Options{MaxBytes: 8 << 20})
 		write := func(id int, ttl time.Duration) error {
 			written, err := s.WriteConversation(t.Context(), conversation.Write{
 				Key: conversation.Key{ID: fmt.Sprint(id)}, Head: []byte("h"), Messages: [][]byte{make([]byte, 500<<10)}, TTL: ttl,
@@ -128,15 +130,15 @@ func TestWhatIsKeptIsBounded(t *testing.T) {
 	})
 }
 
-func TestOutputsAreBounded(t *testing.T) {
+func TestOutputsInMemoryAreBounded(t *testing.T) {
 	t.Parallel()
 	ctx := context.Background()
-	s := memory.New(memory.Options{MaxOutputBytes: 150})
+	s := embedded.InMemory(embedded.Options{MaxBytes: 3 << 20})
 	for i := range 5 {
 		admit(t, s, call(i, time.Hour))
 		_, err := s.Settle(ctx, dedupe.Settlement{
 			Key: tool.CallID{ID: fmt.Sprint(i)}, Owner: fmt.Sprint("owner-", i), Epoch: 1, State: dedupe.Done, Retention: time.Hour,
-			Output: &dedupe.Output{Ref: fmt.Sprint(i), Data: make([]byte, 40), TTL: time.Hour},
+			Output: &dedupe.Output{Ref: fmt.Sprint(i), Data: make([]byte, 400<<10), TTL: time.Hour},
 		})
 		if err != nil {
 			t.Fatal(err)
@@ -150,10 +152,57 @@ func TestOutputsAreBounded(t *testing.T) {
 	}
 }
 
-// BenchmarkAdmitSettle makes one call per iteration, 32 in flight on two
+// An append costs what is appended, and not what is there already.
+func TestAnAppendCostsWhatIsAppended(t *testing.T) {
+	s := embedded.InMemory(embedded.Options{})
+	const messages = 20_000
+	key := conversation.Key{Tenant: "acme", ID: "c"}
+	var was []byte
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	for i := range messages {
+		head := binary.BigEndian.AppendUint64(nil, uint64(i)+1)
+		if written, err := s.WriteConversation(t.Context(), conversation.Write{Key: key, Was: was, Head: head, After: int64(i), Messages: [][]byte{head}, TTL: time.Hour}); err != nil || !written {
+			t.Fatal(written, err)
+		}
+		was = head
+	}
+	runtime.ReadMemStats(&after)
+	if took := (after.TotalAlloc - before.TotalAlloc) / messages; took > 1000 {
+		t.Errorf("an append of 8 bytes took %d", took)
+	}
+}
+
+// What was read stays as it was, whatever is appended.
+func TestAPageStaysAsItWasRead(t *testing.T) {
+	t.Parallel()
+	s := embedded.InMemory(embedded.Options{})
+	key := conversation.Key{Tenant: "acme", ID: "c"}
+	write := func(n int, was string) {
+		t.Helper()
+		w := conversation.Write{Key: key, Was: []byte(was), Head: fmt.Append(nil, n), After: int64(n), Messages: [][]byte{fmt.Append(nil, n)}, TTL: time.Hour}
+		if written, err := s.WriteConversation(t.Context(), w); err != nil || !written {
+			t.Fatal(written, err)
+		}
+	}
+	write(0, "")
+	for n := 1; n < 20; n++ {
+		page, err := s.ReadConversation(t.Context(), key, 0, 1000)
+		if err != nil || len(page.Messages) != n {
+			t.Fatal(len(page.Messages), err)
+		}
+		page.Messages = append(page.Messages, []byte("of the reader"))
+		write(n, fmt.Sprint(n-1))
+		if page, err = s.ReadConversation(t.Context(), key, int64(n), 1000); err != nil || len(page.Messages) != 1 || string(page.Messages[0]) != fmt.Sprint(n) {
+			t.Fatalf("%q, %v", page.Messages, err)
+		}
+	}
+}
+
+// BenchmarkInMemory makes one call per iteration, 32 in flight on two
 // processors.
-func BenchmarkAdmitSettle(b *testing.B) {
-	s := memory.New(memory.Options{MaxBytes: 16 << 30})
+func BenchmarkInMemory(b *testing.B) {
+	s := embedded.InMemory(embedded.Options{MaxBytes: 16 << 30})
 	b.SetParallelism(16)
 	b.ReportAllocs()
 	b.RunParallel(func(pb *testing.PB) {
