@@ -79,6 +79,7 @@ type Relay struct {
 	mu       sync.Mutex
 	now      *server       // nil while there is none
 	turned   chan struct{} // closed when now is another
+	draining map[*server]bool
 	nameless sync.Once
 }
 
@@ -99,11 +100,14 @@ func (i *ids) own(id jsontext.Value) (string, bool) {
 	return text, strings.HasPrefix(text, i.prefix)
 }
 
-// turn says which server there is.
-func (r *Relay) turn(s *server) {
+// turn says which server there is, and which is drained, if one is.
+func (r *Relay) turn(s, drained *server) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.now = s
+	if drained != nil {
+		r.draining[drained] = true
+	}
 	close(r.turned)
 	r.turned = make(chan struct{})
 }
@@ -125,6 +129,30 @@ func (r *Relay) server(ctx context.Context) *server {
 			return nil
 		}
 	}
+}
+
+// holder is the server that has what a message of the client is about: one that is being drained, or
+// else the one that there is.
+func (r *Relay) holder(ctx context.Context, has func(*server) bool) *server {
+	r.mu.Lock()
+	for s := range r.draining {
+		if has(s) {
+			r.mu.Unlock()
+			return s
+		}
+	}
+	r.mu.Unlock()
+	return r.server(ctx)
+}
+
+// drain has what a server that has ended leaves end.
+func (r *Relay) drain(s *server) {
+	s.Drain()
+	close(s.silent)
+	r.abandon(s)
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	delete(r.draining, s)
 }
 
 // abandon answers what a server that has ended leaves open: the client's requests, but for calls

@@ -29,8 +29,10 @@ type Link interface {
 	// Send sends a message, and returns when it has left. right, if not nil, is asked for right before
 	// the first byte. sent says that the message may have left whole.
 	Send(ctx context.Context, message []byte, right backend.Right) (sent bool, err error)
-	// Wait returns why the link has ended, when all that came has been heard.
+	// Wait returns why the link has ended, and Drain when all that came has been heard: what is under
+	// way in a session that was forgotten may still be answered.
 	Wait() error
+	Drain()
 	// End asks for the end, and Ending is closed when it has been asked for, or has come.
 	End()
 	Ending() <-chan struct{}
@@ -172,14 +174,24 @@ func (s *server) pass(text []byte, id jsontext.Value, of passing) {
 	s.mu.Unlock()
 	before.ended(nil) // of a client that uses its id twice
 	if !there {
-		of.ended(nil)
-		s.refuse(json.RawMessage(id), codeInternal, "the server has just ended; it is being started again")
+		s.tooLate(id, of)
 		return
 	}
 	if of.method == methodInitialize {
 		s.watched.Do(func() { time.AfterFunc(s.Handshake, func() { s.watch(id) }) })
 	}
-	s.tell(text)
+	if sent, err := s.Send(context.Background(), text, nil); err != nil && !sent {
+		s.tooLate(id, s.take(id))
+	}
+}
+
+// tooLate answers a request that the server does not get any more, unless it was answered.
+func (s *server) tooLate(id jsontext.Value, of passing) {
+	if of.method == "" {
+		return
+	}
+	of.ended(nil)
+	s.refuse(json.RawMessage(id), codeInternal, "the server has just ended; it is being started again")
 }
 
 // watch ends a server that has not answered the handshake in its time: nobody could use it.
@@ -192,6 +204,21 @@ func (s *server) watch(id jsontext.Value) {
 	s.refuse(json.RawMessage(id), codeInternal, s.neverGreeted().Error())
 	s.mute.Store(true)
 	s.End()
+}
+
+// asked and has report whether the server waits for an answer, and has a request, of the client.
+func (s *server) asked(id string) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	_, asked := s.asks[id]
+	return asked
+}
+
+func (s *server) has(id string) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	_, has := s.passed[id]
+	return has
 }
 
 // giveUp forgets a request for which the client does not wait any more: a server that obeys does not
