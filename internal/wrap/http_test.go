@@ -33,7 +33,7 @@ type site struct {
 	// plain: it answers in JSON. listens: it has a stream for what it says by itself. keeps: it knows
 	// the sessions before the last one.
 	plain, listens, keeps bool
-	own            chan string
+	own                   chan string
 	// cuts is how many streams break off before their answer, which is kept for who resumes.
 	cuts int
 	kept map[string][]string
