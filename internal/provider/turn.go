@@ -47,7 +47,7 @@ func Read(message string) (*Turn, error) {
 		return nil, errors.New("want the message of an assistant, which is a JSON object")
 	}
 	if err := jsonv2.Unmarshal([]byte(m.text), m, lenient); err != nil {
-		return nil, fmt.Errorf("cannot be read: %w", err)
+		return nil, fmt.Errorf("cannot be read: %w", ofJSON(err))
 	}
 	switch {
 	case isThere(m.Choices):
@@ -227,7 +227,7 @@ func (m *envelope) choice(message jsontext.Value, reason string) (*Turn, error) 
 		Function jsontext.Value `json:"function_call"`
 	}
 	if err := jsonv2.Unmarshal(message, &own, lenient); err != nil {
-		return nil, fmt.Errorf("cannot be read: %w", err)
+		return nil, fmt.Errorf("cannot be read: %w", ofJSON(err))
 	}
 	if own.Role.is != assistant {
 		return nil, notAssistant(own.Role)
@@ -253,10 +253,10 @@ func (m *envelope) response() (*Turn, error) {
 	if !completed(m.Status.is) {
 		turn.Cut = word(cmp.Or(m.Incomplete.is.Reason.is, m.Status.is))
 	}
-	err := Each(m.Output, "output", func(_ int, raw *jsontext.Value) error {
+	err := Each(m.Output, "output", func(i int, raw *jsontext.Value) error {
 		item, err := readEntry(*raw, lenient)
 		if err != nil {
-			return &Unreadable{"output", err}
+			return &Unreadable{fmt.Sprintf("output[%d]", i), err}
 		}
 		if state := unquoted(item.Status); item.Type == "function_call" && isThere(item.Status) && !completed(state) {
 			turn.Cut = cmp.Or(turn.Cut, word(state))
