@@ -56,14 +56,7 @@ type server struct {
 	watched sync.Once
 	noisy   sync.Once
 
-	mu sync.Mutex
-	// waits are the requests of the relay, passed those of the client, asks the server's own ids by those
-	// under which the client knows them, each until it is answered. The latter two are nil when it has ended.
-	waits  map[string]chan<- mcptool.Relayed
-	passed map[string]passing
-	asks   map[string]string
-	// beats hear of progress, by its token.
-	beats map[string]func()
+	waiting
 }
 
 // passing is a request of the client that the server has not answered.
@@ -87,7 +80,7 @@ var givenUp = new(mcptool.Relayed)
 func (r *Relay) open() (s *server, err error) {
 	s = &server{
 		Relay: r, first: r.lives.Add(1) == 1, silent: make(chan struct{}),
-		waits: map[string]chan<- mcptool.Relayed{}, passed: map[string]passing{}, asks: map[string]string{}, beats: map[string]func(){},
+		waiting: waiting{waits: map[string]chan<- mcptool.Relayed{}, passed: map[string]passing{}, asks: map[string]string{}, beats: map[string]func(){}},
 	}
 	s.Link, err = r.Open(s)
 	return s, err
@@ -104,19 +97,6 @@ func (s *server) ended() bool {
 
 // tell sends what waits for nothing. That the server does not take it any more its end says.
 func (s *server) tell(text []byte) { _, _ = s.Send(context.Background(), text, nil) }
-
-// await has the answer to a request of the relay come to a channel; forget takes that back.
-func (s *server) await(id string) (answer <-chan mcptool.Relayed, forget func()) {
-	waits := make(chan mcptool.Relayed, 1)
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.waits[id] = waits
-	return waits, func() {
-		s.mu.Lock()
-		defer s.mu.Unlock()
-		delete(s.waits, id)
-	}
-}
 
 // ask makes a request of the relay's own.
 func (s *server) ask(ctx context.Context, method string, params any) (json.RawMessage, error) {
@@ -206,21 +186,6 @@ func (s *server) watch(id jsontext.Value) {
 	s.End()
 }
 
-// asked and has report whether the server waits for an answer, and has a request, of the client.
-func (s *server) asked(id string) bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	_, asked := s.asks[id]
-	return asked
-}
-
-func (s *server) has(id string) bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	_, has := s.passed[id]
-	return has
-}
-
 // giveUp forgets a request for which the client does not wait any more: a server that obeys does not
 // answer it.
 func (s *server) giveUp(id string) {
@@ -237,13 +202,4 @@ func (s *server) giveUp(id string) {
 
 func (s *server) neverGreeted() error {
 	return fmt.Errorf("the server behind sidecall wrap did not answer initialize within %s", s.Handshake)
-}
-
-// take returns the request of the client that is answered now; empty when there is none.
-func (s *server) take(id jsontext.Value) passing {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	of := s.passed[string(id)]
-	delete(s.passed, string(id))
-	return of
 }

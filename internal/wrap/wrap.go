@@ -31,7 +31,7 @@ var _ backend.Discoverer = (*Relay)(nil)
 // New returns a relay. Nothing runs yet.
 func New(o Options) *Relay {
 	o.Handshake = cmp.Or(max(o.Handshake, 0), firstHandshake)
-	r := &Relay{Options: o, ids: ids{prefix: "sidecall/" + rand.Text() + "/"}, turned: make(chan struct{}), draining: map[*server]bool{}}
+	r := &Relay{Options: o, ids: ids{prefix: "sidecall/" + rand.Text() + "/"}, turns: turns{turned: make(chan struct{}), draining: map[*server]bool{}}}
 	r.calls.running = map[string]context.CancelFunc{}
 	r.tools.init()
 	return r
@@ -74,7 +74,7 @@ func (r *Relay) keep(ctx context.Context) error {
 		spoke, why := r.run(ctx, &drains)
 		switch {
 		case ctx.Err() != nil:
-			return nil //nolint:nilerr // it was asked to end
+			return nil // it was asked to end
 		case fails == 0 && !spoke:
 			return fmt.Errorf("the server cannot be run: %w", why)
 		case time.Since(began) > restartMax:
