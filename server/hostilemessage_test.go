@@ -71,6 +71,16 @@ func TestWhatCallsShareIsRefusedOnce(t *testing.T) {
 	}
 }
 
+// The turn of a message that says none is its id: what is wrong with that is the message's fault.
+func TestTheIDOfAMessageIsNoTurn(t *testing.T) {
+	s := service(calltest.New(t))
+	long := fmt.Sprintf(`{"id":"%0257d","type":"message","role":"assistant","content":[{"type":"tool_use","id":"a","name":"look","input":{}}]}`, 1)
+	_, err := s.RunMessage(t.Context(), &sidecallv1.RunMessageRequest{MessageJson: long, Shared: &sidecallv1.ExecuteToolRequest{ConversationId: "c1"}})
+	if status.Code(err) != codes.InvalidArgument || !strings.Contains(err.Error(), "message_json.id: ") {
+		t.Error(err)
+	}
+}
+
 // What the calls share was in memory once for each of them.
 func TestWhatCallsShareIsInMemoryOnce(t *testing.T) {
 	s := service(calltest.New(t))

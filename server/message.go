@@ -27,6 +27,8 @@ type turn struct {
 	requests []call.Request
 	// custom are the ids of the calls that are no function's.
 	custom []string
+	// named is the field that the turn of the calls is in; empty for that of what they share.
+	named string
 	// load is what the calls hold that the request has not brought.
 	load limit.Load
 }
@@ -35,7 +37,11 @@ type turn struct {
 // all calls share: it is said once, and is in memory once.
 func (t *turn) add(made call.Request) error {
 	for _, why := range []*tool.Error{made.Nameless, made.Impossible} {
-		if why != nil {
+		switch {
+		case why == nil:
+		case why.Field == "turn_id" && t.named != "":
+			return status.Errorf(codes.InvalidArgument, "%s: %s", t.named, why.Constraint)
+		default:
 			return status.Errorf(codes.InvalidArgument, "shared.%s: %s", why.Field, why.Constraint)
 		}
 	}
@@ -104,7 +110,9 @@ func (s *Service) read(ctx context.Context, snapshot *catalog.Snapshot, req *sid
 		return err
 	}
 	t.format = read.Format
-	one.TurnId = cmp.Or(one.GetTurnId(), read.ID)
+	if one.GetTurnId() == "" && read.ID != "" {
+		one.TurnId, t.named = read.ID, "message_json.id"
+	}
 	one.MessageId = cmp.Or(one.GetMessageId(), one.GetTurnId())
 	for _, c := range read.Calls {
 		switch most := s.mostArguments; {

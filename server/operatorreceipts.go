@@ -32,6 +32,11 @@ func (o *Operator) VerifyReceipts(ctx context.Context, req *sidecallv1.VerifyRec
 	if err != nil {
 		return nil, statusOf(err)
 	}
+	if head.Count == 0 && found.Calls == 0 && len(found.Problems) == 0 {
+		if _, _, err := o.Executor.Book.Load(ctx, conversationKey(ctx, req), 0, 1); err != nil {
+			return nil, transcriptStatus(ctx, err)
+		}
+	}
 	res := &sidecallv1.VerifyReceiptsResponse{
 		ConversationId: req.GetConversationId(),
 		Receipts:       head.Count, Checked: found.Checked, Forgotten: found.Forgotten, More: more, Enabled: o.Executor.Dedupe.LeavesReceipts(),

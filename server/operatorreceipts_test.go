@@ -5,12 +5,15 @@ import (
 	"errors"
 	"strings"
 	"testing"
+	"time"
 
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
 	"github.com/sidecall/sidecall/dedupe"
 	"github.com/sidecall/sidecall/internal/call"
+	"github.com/sidecall/sidecall/internal/conversation"
+	"github.com/sidecall/sidecall/internal/provider"
 	"github.com/sidecall/sidecall/internal/store/embedded"
 	"github.com/sidecall/sidecall/internal/tool"
 	sidecallv1 "github.com/sidecall/sidecall/proto/sidecall/v1"
@@ -36,9 +39,18 @@ func (s *forging) Receipts(ctx context.Context, tenant, conversation string, fro
 // leaving is a sidecar whose settlements leave receipts, of a store that can be forged.
 func leaving(t *testing.T) (*calltest.Sidecar, *forging, *Operator) {
 	t.Helper()
+<<<<<<< HEAD
 	store := &forging{Store: embedded.InMemory(embedded.Options{})}
 	s := calltest.NewOn(t, embedded.InMemory(embedded.Options{}), calltest.NewRoute(t, "pay", tool.NonIdempotent, calltest.Answers("paid")))
 	s.With(func(p *call.Parts) { p.Dedupe = dedupe.New(store, dedupe.Options{Receipts: true}) })
+=======
+	store := &forging{Store: memory.New(memory.Options{})}
+	s := calltest.NewOn(t, memory.New(memory.Options{}), calltest.NewRoute(t, "pay", tool.NonIdempotent, calltest.Answers("paid")))
+	s.With(func(p *call.Parts) {
+		p.Dedupe = dedupe.New(store, dedupe.Options{Receipts: true})
+		p.Book = &conversation.Book{Store: store, Limits: conversation.Limits{TTL: time.Hour, Messages: 100, Bytes: 1 << 20}}
+	})
+>>>>>>> mends
 	t.Cleanup(func() {
 		if err := s.Dedupe.Close(context.Background()); err != nil {
 			t.Error(err)
@@ -57,6 +69,14 @@ func TestReceiptsAreVerified(t *testing.T) {
 			t.Fatal(err)
 		}
 		return res
+	}
+	nothing := &sidecallv1.VerifyReceiptsRequest{ConversationId: "c1"}
+	if res, err := o.VerifyReceipts(t.Context(), nothing); status.Code(err) != codes.NotFound || !strings.Contains(err.Error(), "there is no such conversation") {
+		t.Errorf("of a conversation that there is not: %v, %v", res, err)
+	}
+	said := conversation.Append{Key: conversation.Key{Tenant: tenant(t.Context()), ID: "c1"}, Provider: provider.Anthropic, Messages: []string{`{"role":"user","content":"Hi"}`}}
+	if _, err := s.Book.Append(t.Context(), said); err != nil {
+		t.Fatal(err)
 	}
 	if res := verify(""); res.GetReceipts() != 0 || res.GetHead() != "" || !res.GetEnabled() || len(res.GetProblems()) != 0 {
 		t.Errorf("of nothing: %v", res)

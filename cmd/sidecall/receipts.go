@@ -5,6 +5,8 @@ import (
 	"fmt"
 
 	"github.com/spf13/cobra"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
 
 	"github.com/sidecall/sidecall/internal/tool"
 	sidecallv1 "github.com/sidecall/sidecall/proto/sidecall/v1"
@@ -21,8 +23,8 @@ there.
 
 Without --conversation all are verified that AppendMessages keeps.
 
-Exit codes: 0 nothing was changed or left out; 1 something was; 2 the command line is
-wrong; 3 the sidecar or its store cannot be reached.`
+Exit codes: 0 nothing was changed or left out; 1 something was, or there is no such
+conversation; 2 the command line is wrong; 3 the sidecar or its store cannot be reached.`
 
 // verifying is a receipts verify command.
 type verifying struct {
@@ -114,7 +116,10 @@ func (*verifying) ended(bad bool, err error) error {
 // one verifies a conversation, and tells of it: of many only if it has receipts.
 func (v *verifying) one(id string) (bad bool, err error) {
 	res, err := v.client.Operator().VerifyReceipts(v.cmd.Context(), &sidecallv1.VerifyReceiptsRequest{ConversationId: id, NotedHead: v.noted})
-	if err != nil {
+	switch {
+	case v.list != nil && status.Code(err) == codes.NotFound: // it was forgotten since it was listed
+		return false, nil
+	case err != nil:
 		return false, v.failed(err)
 	}
 	if bad = len(res.GetProblems()) > 0; bad || res.GetReceipts() > 0 {

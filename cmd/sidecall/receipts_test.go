@@ -6,6 +6,9 @@ import (
 	"strings"
 	"testing"
 
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
 	sidecallv1 "github.com/sidecall/sidecall/proto/sidecall/v1"
 )
 
@@ -14,6 +17,9 @@ func (f *fakeSidecar) VerifyReceipts(ctx context.Context, req *sidecallv1.Verify
 	if found := f.receipts[req.GetConversationId()]; found != nil {
 		found.ConversationId = req.GetConversationId()
 		return found, f.ofItsTenant(ctx)
+	}
+	if req.GetConversationId() == "never" {
+		return nil, status.Error(codes.NotFound, "conversation_id: there is no such conversation")
 	}
 	return &sidecallv1.VerifyReceiptsResponse{Enabled: true}, f.ofItsTenant(ctx)
 }
@@ -28,7 +34,7 @@ func withReceipts() *fakeSidecar {
 			"off":  {},
 		},
 		listed: []*sidecallv1.ListConversationsResponse{
-			{Conversations: []*sidecallv1.ConversationSummary{{ConversationId: "good"}, {ConversationId: "none"}}, NextPageToken: "1"},
+			{Conversations: []*sidecallv1.ConversationSummary{{ConversationId: "good"}, {ConversationId: "never"}, {ConversationId: "none"}}, NextPageToken: "1"},
 			{Conversations: []*sidecallv1.ConversationSummary{{ConversationId: "old"}}},
 		},
 	}
@@ -46,6 +52,7 @@ func TestReceiptsOnATerminal(t *testing.T) {
 		"--conversation bad":                 {exitFailed, "bad: 3 problems\n  CHANGED  receipt 1 is \\x1b missing\n  CHANGED  the record of \"a\" is missing\n"},
 		"--conversation old":                 {0, "old: all receipts are forgotten\n"},
 		"--conversation none":                {0, "sidecall: there is no receipt of none: nothing with an effect was settled in it"},
+		"--conversation never":               {exitFailed, "there is no such conversation"},
 		"--conversation off":                 {0, "sidecall: there is no receipt of off: receipts is not set in the config"},
 		"":                                   {0, "good: nothing was changed"},
 		"--conversation good --noted 7:abcd": {0, "good: nothing was changed"},

@@ -51,6 +51,9 @@ func newGeneration(cfg *config.Config, around surroundings) (*generation, error)
 func draw(cfg *config.Config, around surroundings, found *problems) *generation {
 	g := &generation{config: cfg, hosts: make(map[string]*host), observed: observed.To(cfg.ObservedFile(), around.logger)}
 	g.tools = catalog.NewGeneration(profiles(cfg, g.observed, found), limits(cfg))
+	if err := observed.Check(cfg.ObservedFile()); err != nil {
+		found.add(config.RuleValue, err.Error(), "observe", "file")
+	}
 	g.discovery.config, g.discovery.tools = cfg, g.tools
 	g.discovery.pins = openPins(cfg, around, found)
 	checkStore(cfg, found)

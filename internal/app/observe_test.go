@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -15,6 +16,19 @@ import (
 	sidecallv1 "github.com/sidecall/sidecall/proto/sidecall/v1"
 	"github.com/sidecall/sidecall/test/testkit/harness"
 )
+
+// What is observed is written to a file: a pipe that nobody reads would be waited for.
+func TestWhatIsObservedIsWrittenToAFile(t *testing.T) {
+	pipe := filepath.Join(t.TempDir(), "pipe")
+	if err := syscall.Mkfifo(pipe, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	cfg := parsed(t, fmt.Sprintf("observe: {file: %q}\nprofiles: {look: {mode: observe}}\ndefault_profile: look", pipe))
+	_, err := newGeneration(cfg, surroundings{logger: slog.New(slog.DiscardHandler)})
+	if err == nil || !strings.Contains(err.Error(), ":1:17: observe.file: ") || !strings.Contains(err.Error(), "not a regular file") {
+		t.Errorf("the start says %v", err)
+	}
+}
 
 // Beside profiles that enforce, one that observes has its calls made as often as they are sent, and what
 // would have become of them in a file beside the config, which report reads. The start says so.

@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strconv"
 
+	"golang.org/x/net/http/httpguts"
+
 	"github.com/sidecall/sidecall/internal/config"
 	"github.com/sidecall/sidecall/internal/tool"
 )
@@ -78,6 +80,14 @@ func (c *checker) answer(a answer, at []string) {
 	if a.JSON != nil && a.Text != "" {
 		c.wrong(at, "expected json or text, found both")
 	}
+	for name, value := range a.Headers {
+		switch at := below(at, "headers", name); {
+		case !httpguts.ValidHeaderFieldName(name):
+			c.wrong(at, "is no name of a header")
+		case !httpguts.ValidHeaderFieldValue(value):
+			c.wrong(at, "is no value of a header")
+		}
+	}
 }
 
 // identity is what makes two calls one.
@@ -114,6 +124,11 @@ func (c *checker) step(s *step, at []string, so *history) {
 		return // told already
 	}
 	c.arguments(s.Call, at)
+	for _, id := range []struct{ key, is, required string }{{"conversation", s.Call.Conversation, "conversation_id"}, {"turn", s.Call.Turn, "turn_id"}} {
+		if id.is == "" && slices.Contains(c.tools.cfg.Identity.Require, id.required) {
+			c.wrong(below(at, "call", id.key), "is empty, and the config requires it (identity.require)")
+		}
+	}
 	if s.Answer != nil {
 		c.answer(*s.Answer, below(at, "answer"))
 	}

@@ -82,6 +82,14 @@ func (p plan) at(n int) *fault {
 	}
 }
 
+// least is how many requests have to come for all faults to be met.
+func (p plan) least() int {
+	if p.always {
+		return min(len(p.faults), 1)
+	}
+	return len(p.faults)
+}
+
 // all reports whether every request meets a fault that holds.
 func (p plan) all(holds func(fault) bool) bool {
 	return p.always && !slices.ContainsFunc(p.faults, func(f fault) bool { return !holds(f) })

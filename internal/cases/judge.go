@@ -74,8 +74,9 @@ func (r *Result) met() bool {
 	return !slices.ContainsFunc(r.Calls, func(c CallResult) bool { return len(c.Unmet) > 0 })
 }
 
-// judge says which expectations were not met, in the order of the format.
-func judge(e *expectation, s *Seen) []Unmet {
+// judge says which expectations were not met, in the order of the format, and whether requests that were
+// to meet a fault never came: then nothing was tested with it.
+func judge(e *expectation, faults plan, s *Seen) []Unmet {
 	j := &judgement{unmet: []Unmet{}}
 	j.text("outcome", e.Outcome, s.Outcome)
 	j.text("code", e.Code, s.Code)
@@ -101,6 +102,9 @@ func judge(e *expectation, s *Seen) []Unmet {
 	j.truth("truncated", e.Truncated, s.Truncated)
 	j.number("attempts", e.Attempts, s.Attempts)
 	j.number("effects", e.Effects, s.Effects)
+	if least := faults.least(); s.Attempts < least {
+		j.miss("fault", tool.Count(least, "request"), strconv.Itoa(s.Attempts))
+	}
 	return j.unmet
 }
 

@@ -53,11 +53,15 @@ func (s *Suite) run(ctx context.Context, i int) (result Result, still bool, err 
 	began := time.Now()
 	result = Result{Name: one.Name, Line: s.line(i, nil)}
 	for n, step := range one.steps() {
-		seen, err := on.play(ctx, one, &step, n)
+		faults, err := readPlan(step.Fault)
+		if err != nil {
+			return result, false, err // which check has looked for
+		}
+		seen, err := on.play(ctx, one, &step, faults, n)
 		if err != nil {
 			return result, false, err
 		}
-		result.Calls = append(result.Calls, CallResult{Line: s.line(i, one.stepPath(n)), Tool: step.Call.Tool, Seen: seen, Unmet: judge(step.Expect, &seen)})
+		result.Calls = append(result.Calls, CallResult{Line: s.line(i, one.stepPath(n)), Tool: step.Call.Tool, Seen: seen, Unmet: judge(step.Expect, faults, &seen)})
 	}
 	result.Took, result.Met = Span(time.Since(began).Round(time.Millisecond)), result.met()
 	return result, false, nil
@@ -80,12 +84,8 @@ func (s *Suite) called(one *oneCase, t targets) []target {
 }
 
 // play makes a call and tells what was seen of it.
-func (s *stage) play(ctx context.Context, one *oneCase, of *step, n int) (Seen, error) {
+func (s *stage) play(ctx context.Context, one *oneCase, of *step, faults plan, n int) (Seen, error) {
 	called, _ := s.tools.find(of.Call.Tool)
-	faults, err := readPlan(of.Fault)
-	if err != nil {
-		return Seen{}, err // which check has looked for
-	}
 	s.ledger.begin(called, faults, of.Answer)
 	id := identityOf(of.Call, n)
 	res, err := sidecallv1.NewToolServiceClient(s.conn).ExecuteTool(ctx, &sidecallv1.ExecuteToolRequest{

@@ -171,7 +171,14 @@ func TestWhatIsNotMetIsTold(t *testing.T) {
   - call: {tool: look, arguments: {id: a}}
     fault: denied
     expect: {code: NOT_FOUND, retryable: false, retries_exhausted: true, retry_after: 1s, allowed_alternatives: [pay], field: id, suggested_arguments: {id: b}, constraint: "404", hint: nothing}
+- {case: a fault that never comes, call: {tool: pay, arguments: {id: a}}, fault: [503, 429], expect: {code: OUTCOME_UNKNOWN}}
+- {case: nobody is asked, call: {tool: pay, arguments: {}}, fault: 503, expect: {code: INVALID_ARGS}}
 `)
+	for name, want := range map[string]Unmet{"a fault that never comes": {"fault", "2 requests", "1"}, "nobody is asked": {"fault", "1 request", "0"}} {
+		if calls := results[name].Calls; len(calls) != 1 || !slices.Equal(calls[0].Unmet, []Unmet{want}) {
+			t.Errorf("%s: %+v", name, calls)
+		}
+	}
 	keys := func(c CallResult) (all []string) {
 		for _, u := range c.Unmet {
 			all = append(all, u.Key)

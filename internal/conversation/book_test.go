@@ -221,6 +221,9 @@ func TestPendingCalls(t *testing.T) {
 			{Call: conversation.Call{ID: "a", Turn: "t1", Tool: "refund"}, Arguments: `{"order_id": "A-7"}`},
 			{Call: conversation.Call{ID: "b", Turn: "t1", Tool: "get_order"}, Arguments: `{}`},
 		} {
+			if format == provider.OpenAIResponses {
+				want.Kind = "function_call"
+			}
 			if pending[i].At = 0; pending[i] != want {
 				t.Errorf("%s: %+v, want %+v", format, pending[i], want)
 			}

@@ -71,6 +71,9 @@ type Call struct {
 	Tool string `json:"tool,omitempty"`
 	// At is the message that it stands in, counted from 0.
 	At int64 `json:"at"`
+	// Kind is the type of its item in Responses, where that of its answer goes by it; empty where nobody
+	// has noted it.
+	Kind string `json:"kind,omitempty"`
 }
 
 // ErrBusy is wrapped by the error of an append that others came before, again and

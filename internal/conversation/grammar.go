@@ -1,6 +1,7 @@
 package conversation
 
 import (
+	"cmp"
 	"errors"
 	"slices"
 	"strings"
@@ -118,6 +119,9 @@ func (t *tracker) responses(m *provider.Entry) error {
 	case "function_call", "custom_tool_call":
 		return m.Calls(t.format, t.call)
 	case "function_call_output", "custom_tool_call_output":
+		if i := t.index(m.CallID); i >= 0 && t.open[i].Kind != "" && t.open[i].Kind+"_output" != m.Type {
+			return invalid(t.field+".type", "answers the call_id %s, which is a %s: expected a %s_output", tool.Quote(m.CallID), t.open[i].Kind, t.open[i].Kind)
+		}
 		return t.answered(m.CallID, "call_id")
 	}
 	if m.Type == "" && m.Role == "" {
@@ -137,19 +141,28 @@ func (t *tracker) call(c *provider.Call) error {
 		return invalid(t.field, "has %s", why)
 	case len(name) > maxNameBytes:
 		return invalid(t.field, "has a call of a tool with a name of %d bytes: at most %d", len(name), maxNameBytes)
-	case slices.ContainsFunc(t.open, func(c Call) bool { return c.ID == id }):
+	case t.index(id) >= 0:
 		return invalid(t.field, "has two calls with the id %s", tool.Quote(id))
 	case len(t.open) == provider.MaxCalls:
 		return invalid(t.field, "has more than %d calls", provider.MaxCalls)
 	}
 	t.called = true
-	t.open = append(t.open, Call{ID: id, Turn: t.turn, Tool: name, At: t.at})
+	made := Call{ID: id, Turn: t.turn, Tool: name, At: t.at}
+	if t.format == provider.OpenAIResponses {
+		made.Kind = cmp.Or(c.Custom, "function_call")
+	}
+	t.open = append(t.open, made)
 	return nil
+}
+
+// index is where a call is among those that are open; -1 where it is not.
+func (t *tracker) index(id string) int {
+	return slices.IndexFunc(t.open, func(c Call) bool { return c.ID == id })
 }
 
 // answered notes a result.
 func (t *tracker) answered(id, field string) error {
-	i := slices.IndexFunc(t.open, func(c Call) bool { return c.ID == id })
+	i := t.index(id)
 	if i < 0 {
 		return invalid(t.field, "answers the %s %s, which is not open: it is none of the calls before it, or is answered already", field, tool.Quote(id))
 	}

@@ -133,15 +133,33 @@ func (l *Log) add(c Call) (err error) {
 		return err
 	}
 	if l.file == nil {
-		if l.file, err = os.OpenFile(l.path, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600); err != nil {
+		if l.file, err = os.OpenFile(l.path, os.O_CREATE|os.O_APPEND|os.O_WRONLY|syscall.O_NONBLOCK, 0o600); err != nil {
 			return err
 		}
 	}
-	if info, err := l.file.Stat(); err == nil && info.Size() > mostBytes {
+	info, err := l.file.Stat()
+	switch {
+	case err != nil:
+		return err
+	case !info.Mode().IsRegular(): // which a call might wait for
+		return noFile(l.path)
+	case info.Size() > mostBytes:
 		return errFull
 	}
 	_, err = l.file.Write(append(line, '\n'))
 	return err
+}
+
+// Check says why calls cannot be written down in a file: that it is another thing.
+func Check(path string) error {
+	if info, err := os.Stat(path); err != nil || info.Mode().IsRegular() {
+		return nil //nolint:nilerr // it may be there by the first call
+	}
+	return noFile(path)
+}
+
+func noFile(path string) error {
+	return fmt.Errorf("%s is not a regular file: name the file that observed calls are written to", path)
 }
 
 // Close closes the file; of nil there is none.
@@ -179,7 +197,7 @@ func Read(path string, since time.Time) (calls []Call, broken int, err error) {
 	if info, err := file.Stat(); err != nil {
 		return nil, 0, err
 	} else if !info.Mode().IsRegular() {
-		return nil, 0, fmt.Errorf("%s is not a regular file: name the file that observed calls are written to", path)
+		return nil, 0, noFile(path)
 	}
 	lines := bufio.NewReaderSize(io.LimitReader(file, mostBytes+longestLine), longestLine)
 	for long := false; err == nil; {

@@ -201,6 +201,39 @@ func TestWhatIsNoFileIsNotRead(t *testing.T) {
 	}
 }
 
+// Nor does a call wait for a pipe, whether nobody reads it or somebody has it open and does not.
+func TestWhatIsNoFileIsNotWritten(t *testing.T) {
+	t.Parallel()
+	pipe := filepath.Join(t.TempDir(), "observed.jsonl")
+	if err := syscall.Mkfifo(pipe, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	var said bytes.Buffer
+	log := observed.To(pipe, slog.New(slog.NewTextHandler(&said, nil)))
+	added := make(chan struct{})
+	go func() {
+		defer close(added)
+		log.Add(calls()[0])
+		reader, err := os.OpenFile(pipe, os.O_RDONLY|syscall.O_NONBLOCK, 0)
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		defer func() { _ = reader.Close() }()
+		for range 1 << 10 { // more than a pipe holds
+			log.Add(calls()[0])
+		}
+	}()
+	select {
+	case <-added:
+	case <-time.After(10 * time.Second): // long beyond what it takes
+		t.Fatal("a call waits for it")
+	}
+	if !strings.Contains(said.String(), "not written down") {
+		t.Error(said.String())
+	}
+}
+
 // Every server is there once, however many there are: what a report costs grows as they do.
 func TestAReportOfManyServers(t *testing.T) {
 	t.Parallel()

@@ -2,8 +2,11 @@ package provider
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"reflect"
 	"strconv"
 	"strings"
 	"unicode"
@@ -118,7 +121,27 @@ func ReadEntry(raw string) (*Entry, error) { return readEntry([]byte(raw), Readi
 func readEntry(raw []byte, reading jsonv2.Options) (*Entry, error) {
 	var m Entry
 	err := jsonv2.Unmarshal(raw, &m, reading)
-	return &m, err
+	return &m, ofJSON(err)
+}
+
+// ofJSON is the error of a decoder in words of JSON: who sent it knows of no types of Go.
+func ofJSON(err error) error {
+	wrong, ok := errors.AsType[*jsonv2.SemanticError](err)
+	if !ok {
+		if err != nil {
+			err = errors.New(strings.TrimPrefix(err.Error(), "jsontext: "))
+		}
+		return err
+	}
+	expected, found := "an object", map[jsontext.Kind]string{'n': "null", '"': "a string", '0': "a number", '{': "an object", '[': "an array"}[wrong.JSONKind]
+	if wrong.GoType.Kind() == reflect.String {
+		expected = "a string"
+	}
+	said := fmt.Sprintf("expected %s, found %s", expected, cmp.Or(found, "a boolean"))
+	if wrong.JSONPointer != "" {
+		said = fmt.Sprintf("at %s: %s", wrong.JSONPointer, said)
+	}
+	return errors.New(said)
 }
 
 // Calls visits the calls of an entry in their order, up to the first error. That of what
@@ -171,13 +194,13 @@ func Each[T any](list jsontext.Value, field string, visit func(i int, one *T) er
 	}
 	dec := jsontext.NewDecoder(bytes.NewBuffer(list), lenient)
 	if _, err := dec.ReadToken(); err != nil {
-		return &Unreadable{field, err}
+		return &Unreadable{field, ofJSON(err)}
 	}
 	one := new(T)
 	for i := 0; dec.PeekKind() != jsontext.KindEndArray; i++ {
 		*one = *new(T)
 		if err := jsonv2.UnmarshalDecode(dec, one, lenient); err != nil {
-			return &Unreadable{field, err}
+			return &Unreadable{field, ofJSON(err)}
 		}
 		if err := visit(i, one); err != nil {
 			return err

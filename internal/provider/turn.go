@@ -47,7 +47,10 @@ func Read(message string) (*Turn, error) {
 		return nil, errors.New("want the message of an assistant, which is a JSON object")
 	}
 	if err := jsonv2.Unmarshal([]byte(m.text), m, lenient); err != nil {
-		return nil, fmt.Errorf("cannot be read: %w", err)
+		return nil, fmt.Errorf("cannot be read: %w", ofJSON(err))
+	}
+	if err := once(m.text); err != nil {
+		return nil, err
 	}
 	switch {
 	case isThere(m.Choices):
@@ -62,6 +65,40 @@ func Read(message string) (*Turn, error) {
 		return m.anthropic()
 	}
 	return m.choice(jsontext.Value(m.text), "")
+}
+
+// once is the error of a name that stands twice in an object, which two readers may read as two things, as
+// Reading has it. In the arguments of a call it is for the schema of the tool to find fault with.
+func once(text string) error {
+	dec := jsontext.NewDecoder(strings.NewReader(text), lenient)
+	var around []map[string]bool // the names in each object that is open
+	for {
+		token, err := dec.ReadToken()
+		if err != nil {
+			return nil //nolint:nilerr // its end: it was read before
+		}
+		kind, length := dec.StackIndex(dec.StackDepth())
+		switch token.Kind() {
+		case jsontext.KindBeginObject, jsontext.KindBeginArray:
+			around = append(around, nil)
+		case jsontext.KindEndObject, jsontext.KindEndArray:
+			around = around[:len(around)-1]
+		case jsontext.KindString:
+			if kind != jsontext.KindBeginObject || length%2 == 0 {
+				continue
+			}
+			names, name := &around[len(around)-1], token.String()
+			if (*names)[name] {
+				return fmt.Errorf("cannot be read: duplicate object member name at %s", dec.StackPointer())
+			}
+			if *names == nil {
+				*names = map[string]bool{}
+			}
+			if (*names)[name] = true; name == "arguments" || name == "input" {
+				_ = dec.SkipValue() // which was read before
+			}
+		}
+	}
 }
 
 // ExitReason is why a loop ends with the message, when it calls nothing.
@@ -227,7 +264,7 @@ func (m *envelope) choice(message jsontext.Value, reason string) (*Turn, error) 
 		Function jsontext.Value `json:"function_call"`
 	}
 	if err := jsonv2.Unmarshal(message, &own, lenient); err != nil {
-		return nil, fmt.Errorf("cannot be read: %w", err)
+		return nil, fmt.Errorf("cannot be read: %w", ofJSON(err))
 	}
 	if own.Role.is != assistant {
 		return nil, notAssistant(own.Role)
@@ -253,10 +290,10 @@ func (m *envelope) response() (*Turn, error) {
 	if !completed(m.Status.is) {
 		turn.Cut = word(cmp.Or(m.Incomplete.is.Reason.is, m.Status.is))
 	}
-	err := Each(m.Output, "output", func(_ int, raw *jsontext.Value) error {
+	err := Each(m.Output, "output", func(i int, raw *jsontext.Value) error {
 		item, err := readEntry(*raw, lenient)
 		if err != nil {
-			return &Unreadable{"output", err}
+			return &Unreadable{fmt.Sprintf("output[%d]", i), err}
 		}
 		if state := unquoted(item.Status); item.Type == "function_call" && isThere(item.Status) && !completed(state) {
 			turn.Cut = cmp.Or(turn.Cut, word(state))

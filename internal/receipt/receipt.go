@@ -63,6 +63,8 @@ type Input struct {
 type Report struct {
 	// Checked are the receipts that are there, Forgotten those before them.
 	Checked, Forgotten int64
+	// Calls have a record.
+	Calls int
 	// Since is when the first of those was written that are there; zero without any.
 	Since    time.Time
 	Problems []string
@@ -73,7 +75,7 @@ const slack = time.Minute
 
 // Verify compares what is kept.
 func Verify(in Input) Report {
-	v := verifier{Input: in, last: map[Call]bool{}, hash: in.Hash, until: in.Until}
+	v := verifier{Input: in, Report: Report{Calls: len(in.Records)}, last: map[Call]bool{}, hash: in.Hash, until: in.Until}
 	v.compareNoted()
 	for _, line := range in.Lines {
 		if !v.line(line) {

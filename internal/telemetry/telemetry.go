@@ -19,6 +19,7 @@ import (
 	"strings"
 	"sync"
 
+	"github.com/go-logr/logr"
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
@@ -90,6 +91,7 @@ func (s Service) resource(ctx context.Context) (*resource.Resource, error) {
 func Start(ctx context.Context, service Service, log slog.Handler) (*Telemetry, error) {
 	t := &Telemetry{Logger: slog.New(log), local: slog.New(log)}
 	otel.SetErrorHandler(&complaints{logger: t.local, seldom: rate.Sometimes{Interval: complaintEvery}})
+	otel.SetLogger(logr.FromSlogHandler(log))
 	otel.SetTextMapPropagator(autoprop.NewTextMapPropagator())
 	checkVariables(t.local)
 

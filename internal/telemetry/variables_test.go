@@ -10,6 +10,26 @@ import (
 	"go.opentelemetry.io/otel"
 )
 
+// What the SDK says beside its errors is in the log, as all is.
+func TestTheSDKSpeaksInTheLog(t *testing.T) {
+	t.Setenv("OTEL_EXPORTER_OTLP_ENDPOINT", "http://127.0.0.1:1")
+	t.Setenv("OTEL_METRICS_EXPORTER", "none")
+	t.Setenv("OTEL_EXPORTER_OTLP_TIMEOUT", "soon")
+	before := otel.GetTextMapPropagator()
+	t.Cleanup(func() { otel.SetTextMapPropagator(before) })
+	var log bytes.Buffer
+	started, err := Start(t.Context(), Service{Version: "test"}, slog.NewTextHandler(&log, nil))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := started.Close(t.Context()); err != nil {
+		t.Error(err)
+	}
+	if !strings.Contains(log.String(), `level=ERROR msg="parse duration"`) {
+		t.Errorf("the log is\n%s", log.String())
+	}
+}
+
 // What an exporter cannot read of its variables is left out and named, and never quoted:
 // headers and endpoints hold keys.
 func TestWhatAVariableHoldsIsNotLogged(t *testing.T) {

@@ -228,23 +228,6 @@ func reply(ctx context.Context, heard mcptool.Relayed, call backend.Invocation) 
 // maxStep bounds what is recorded of such an answer, in bytes.
 const maxStep = 1 << 20
 
-// listen has the progress of a call, whose token its client has chosen, heard until stop.
-func (s *server) listen(meta jsontext.Value, beat func(backend.Sign)) (stop func()) {
-	says, err := readObject(meta)
-	token := string(says.get("progressToken"))
-	if err != nil || token == "" || beat == nil {
-		return func() {}
-	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.beats[token] = func() { beat(backend.Sign{}) }
-	return func() {
-		s.mu.Lock()
-		defer s.mu.Unlock()
-		delete(s.beats, token)
-	}
-}
-
 // upstream are the parameters for the server: those of the client, with the key, and with the
 // arguments of the call where those are others (references that were resolved).
 func (on *exchange) upstream(call *backend.Invocation) (object, error) {

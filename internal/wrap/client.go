@@ -61,11 +61,11 @@ func (r *Relay) said(ctx context.Context, executor Executor, text []byte) {
 // replied passes on an answer to what the server has asked. What an earlier process has asked is
 // nobody's any more.
 func (r *Relay) replied(ctx context.Context, text []byte, m message) {
-	s := r.server(ctx)
+	id := string(m.ID)
+	s := r.holder(ctx, func(s *server) bool { return s.asked(id) })
 	if s == nil {
 		return
 	}
-	id := string(m.ID)
 	s.mu.Lock()
 	own, asked := s.asks[id]
 	delete(s.asks, id)
@@ -95,7 +95,7 @@ func (r *Relay) noted(ctx context.Context, text []byte, m message) {
 		}
 		given = string(of.ID)
 	}
-	if s := r.server(ctx); s != nil {
+	if s := r.holder(ctx, func(s *server) bool { return s.has(given) }); s != nil {
 		s.giveUp(given)
 		s.tell(text)
 	}

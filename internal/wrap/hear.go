@@ -74,17 +74,6 @@ func relayed(m message) mcptool.Relayed {
 	return mcptool.Relayed{Error: failure, Raw: json.RawMessage(m.Error)}
 }
 
-// deliver hands an answer to who waits for it; one that comes late is nobody's.
-func (s *server) deliver(id string, a mcptool.Relayed) {
-	s.mu.Lock()
-	waits := s.waits[id]
-	delete(s.waits, id)
-	s.mu.Unlock()
-	if waits != nil {
-		waits <- a
-	}
-}
-
 // request passes on what the server asks the client. The first server does so under its own ids, the next
 // ones under the relay's: the client may still answer what one before has asked.
 func (s *server) request(text []byte, m message) {

@@ -30,9 +30,10 @@ type site struct {
 	// streams are the requests that wait, by their ids; said is what is said in the one that is heard.
 	streams map[string]chan string
 	said    []string
-	// plain: it answers in JSON. listens: it has a stream for what it says by itself.
-	plain, listens bool
-	own            chan string
+	// plain: it answers in JSON. listens: it has a stream for what it says by itself. keeps: it knows
+	// the sessions before the last one.
+	plain, listens, keeps bool
+	own                   chan string
 	// cuts is how many streams break off before their answer, which is kept for who resumes.
 	cuts int
 	kept map[string][]string
@@ -169,7 +170,7 @@ func (s *site) hear(w http.ResponseWriter, r *http.Request, line string, m stubM
 		s.sessions++
 		s.known = fmt.Sprint("session ", s.sessions)
 		w.Header().Set("Mcp-Session-Id", s.known)
-	case !stateless && r.Header.Get("Mcp-Session-Id") != s.known:
+	case !stateless && !s.keeps && r.Header.Get("Mcp-Session-Id") != s.known:
 		w.Header().Set("Content-Type", "application/json")
 		w.WriteHeader(http.StatusNotFound)
 		fmt.Fprint(w, `{"jsonrpc":"2.0","id":null,"error":{"code":-32001,"message":"Session not found"}}`)
@@ -274,7 +275,7 @@ func TestOverHTTP(t *testing.T) {
 }
 
 // A server that has forgotten the session is greeted again, and a call that it refused for that is
-// made. What was under way is of unknown outcome.
+// made. What was under way when it died is of unknown outcome.
 func TestOverHTTPASessionIsForgotten(t *testing.T) {
 	t.Parallel()
 	w := start(t, "plain", true)
@@ -300,6 +301,43 @@ func TestOverHTTPARequestFindsNoSession(t *testing.T) {
 	if n := w.entries("initialize"); n != 2 {
 		t.Errorf("it was greeted %d times", n)
 	}
+}
+
+// A 404 is the end of the request that it answers, and of no other: those that the server works on are
+// answered, by whoever is asked in them, and can be cancelled, while what comes next has the next session.
+func TestOverHTTPOneRequestFindsNoSession(t *testing.T) {
+	t.Parallel()
+	w := start(t, "plain", true)
+	w.site.mu.Lock()
+	w.site.keeps = true
+	w.site.refuse = func(rw http.ResponseWriter, _ *http.Request, m stubMessage) bool {
+		if m.Params.Name != "blocks" {
+			return false
+		}
+		http.Error(rw, "default backend - 404", http.StatusNotFound)
+		return true
+	}
+	w.site.mu.Unlock()
+	w.say(`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"wait"}}`)
+	w.await("stub/held")
+	w.say(`{"jsonrpc":"2.0","id":2,"method":"tools/call","params":{"name":"ask"}}`)
+	w.await("sampling")
+	w.say(`{"jsonrpc":"2.0","id":3,"method":"stub/later"}`)
+	w.say(`{"jsonrpc":"2.0","id":4,"method":"stub/mute"}`)
+	w.until("the server works on all", func() bool { return w.entries("later") == 1 && w.entries("mute") == 1 })
+	has(t, w.call("5", "blocks", "b"), "OUTCOME_UNKNOWN")
+	has(t, w.call("6", "charge", "c"), "charged")
+	if n := w.entries("initialize"); n != 2 {
+		t.Errorf("it was greeted %d times", n)
+	}
+	w.say(`{"jsonrpc":"2.0","id":"q1","result":{"role":"user"}}`)
+	has(t, w.answer("2"), "the client says")
+	w.say(`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":4}}`)
+	w.until("the stream of what is cancelled has ended", func() bool { return w.entries("stream ended") == 1 })
+	w.site.stub.enter("now")
+	w.say(`{"jsonrpc":"2.0","method":"stub/go"}`)
+	has(t, w.answer("3"), `"later":true`)
+	has(t, w.answer("1"), "at last")
 }
 
 // The answer to a request whose stream breaks off is asked for, and nothing is sent again.

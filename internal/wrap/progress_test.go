@@ -11,7 +11,7 @@ import (
 // A note of progress is a sign of life of the call whose token it has, until that is over.
 func TestProgressIsASignOfLife(t *testing.T) {
 	t.Parallel()
-	s := &server{Relay: New(Options{}), beats: map[string]func(){}}
+	s := &server{Relay: New(Options{}), waiting: waiting{beats: map[string]func(){}}}
 	beats := 0
 	stop := s.listen(jsontext.Value(`{"progressToken":"a"}`), func(backend.Sign) { beats++ })
 	defer s.listen(jsontext.Value(`{}`), func(backend.Sign) { t.Error("a call without a token hears of progress") })()

@@ -76,9 +76,7 @@ type Relay struct {
 	opening opening
 	lives   atomic.Int64 // how many servers there were
 
-	mu       sync.Mutex
-	now      *server       // nil while there is none
-	turned   chan struct{} // closed when now is another
+	turns
 	nameless sync.Once
 }
 
@@ -99,32 +97,12 @@ func (i *ids) own(id jsontext.Value) (string, bool) {
 	return text, strings.HasPrefix(text, i.prefix)
 }
 
-// turn says which server there is.
-func (r *Relay) turn(s *server) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.now = s
-	close(r.turned)
-	r.turned = make(chan struct{})
-}
-
-// server is the one that there is, waited for a little; nil when none comes in time.
-func (r *Relay) server(ctx context.Context) *server {
-	ctx, cancel := context.WithTimeout(ctx, readyWait)
-	defer cancel()
-	for {
-		r.mu.Lock()
-		now, turned := r.now, r.turned
-		r.mu.Unlock()
-		if now != nil && !now.ended() {
-			return now
-		}
-		select {
-		case <-turned:
-		case <-ctx.Done():
-			return nil
-		}
-	}
+// drain has what a server that has ended leaves end.
+func (r *Relay) drain(s *server) {
+	s.Drain()
+	close(s.silent)
+	r.abandon(s)
+	r.drained(s)
 }
 
 // abandon answers what a server that has ended leaves open: the client's requests, but for calls

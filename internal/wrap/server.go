@@ -29,8 +29,10 @@ type Link interface {
 	// Send sends a message, and returns when it has left. right, if not nil, is asked for right before
 	// the first byte. sent says that the message may have left whole.
 	Send(ctx context.Context, message []byte, right backend.Right) (sent bool, err error)
-	// Wait returns why the link has ended, when all that came has been heard.
+	// Wait returns why the link has ended, and Drain when all that came has been heard: what is under
+	// way in a session that was forgotten may still be answered.
 	Wait() error
+	Drain()
 	// End asks for the end, and Ending is closed when it has been asked for, or has come.
 	End()
 	Ending() <-chan struct{}
@@ -54,14 +56,7 @@ type server struct {
 	watched sync.Once
 	noisy   sync.Once
 
-	mu sync.Mutex
-	// waits are the requests of the relay, passed those of the client, asks the server's own ids by those
-	// under which the client knows them, each until it is answered. The latter two are nil when it has ended.
-	waits  map[string]chan<- mcptool.Relayed
-	passed map[string]passing
-	asks   map[string]string
-	// beats hear of progress, by its token.
-	beats map[string]func()
+	waiting
 }
 
 // passing is a request of the client that the server has not answered.
@@ -85,7 +80,7 @@ var givenUp = new(mcptool.Relayed)
 func (r *Relay) open() (s *server, err error) {
 	s = &server{
 		Relay: r, first: r.lives.Add(1) == 1, silent: make(chan struct{}),
-		waits: map[string]chan<- mcptool.Relayed{}, passed: map[string]passing{}, asks: map[string]string{}, beats: map[string]func(){},
+		waiting: waiting{waits: map[string]chan<- mcptool.Relayed{}, passed: map[string]passing{}, asks: map[string]string{}, beats: map[string]func(){}},
 	}
 	s.Link, err = r.Open(s)
 	return s, err
@@ -102,19 +97,6 @@ func (s *server) ended() bool {
 
 // tell sends what waits for nothing. That the server does not take it any more its end says.
 func (s *server) tell(text []byte) { _, _ = s.Send(context.Background(), text, nil) }
-
-// await has the answer to a request of the relay come to a channel; forget takes that back.
-func (s *server) await(id string) (answer <-chan mcptool.Relayed, forget func()) {
-	waits := make(chan mcptool.Relayed, 1)
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.waits[id] = waits
-	return waits, func() {
-		s.mu.Lock()
-		defer s.mu.Unlock()
-		delete(s.waits, id)
-	}
-}
 
 // ask makes a request of the relay's own.
 func (s *server) ask(ctx context.Context, method string, params any) (json.RawMessage, error) {
@@ -172,14 +154,24 @@ func (s *server) pass(text []byte, id jsontext.Value, of passing) {
 	s.mu.Unlock()
 	before.ended(nil) // of a client that uses its id twice
 	if !there {
-		of.ended(nil)
-		s.refuse(json.RawMessage(id), codeInternal, "the server has just ended; it is being started again")
+		s.tooLate(id, of)
 		return
 	}
 	if of.method == methodInitialize {
 		s.watched.Do(func() { time.AfterFunc(s.Handshake, func() { s.watch(id) }) })
 	}
-	s.tell(text)
+	if sent, err := s.Send(context.Background(), text, nil); err != nil && !sent {
+		s.tooLate(id, s.take(id))
+	}
+}
+
+// tooLate answers a request that the server does not get any more, unless it was answered.
+func (s *server) tooLate(id jsontext.Value, of passing) {
+	if of.method == "" {
+		return
+	}
+	of.ended(nil)
+	s.refuse(json.RawMessage(id), codeInternal, "the server has just ended; it is being started again")
 }
 
 // watch ends a server that has not answered the handshake in its time: nobody could use it.
@@ -210,13 +202,4 @@ func (s *server) giveUp(id string) {
 
 func (s *server) neverGreeted() error {
 	return fmt.Errorf("the server behind sidecall wrap did not answer initialize within %s", s.Handshake)
-}
-
-// take returns the request of the client that is answered now; empty when there is none.
-func (s *server) take(id jsontext.Value) passing {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	of := s.passed[string(id)]
-	delete(s.passed, string(id))
-	return of
 }

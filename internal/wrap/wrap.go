@@ -20,6 +20,7 @@ import (
 	"context"
 	"crypto/rand"
 	"fmt"
+	"sync"
 	"time"
 
 	"github.com/sidecall/sidecall/internal/backend"
@@ -30,7 +31,7 @@ var _ backend.Discoverer = (*Relay)(nil)
 // New returns a relay. Nothing runs yet.
 func New(o Options) *Relay {
 	o.Handshake = cmp.Or(max(o.Handshake, 0), firstHandshake)
-	r := &Relay{Options: o, ids: ids{prefix: "sidecall/" + rand.Text() + "/"}, turned: make(chan struct{})}
+	r := &Relay{Options: o, ids: ids{prefix: "sidecall/" + rand.Text() + "/"}, turns: turns{turned: make(chan struct{}), draining: map[*server]bool{}}}
 	r.calls.running = map[string]context.CancelFunc{}
 	r.tools.init()
 	return r
@@ -64,12 +65,16 @@ func (r *Relay) Serve(ctx context.Context, executor Executor, patience time.Dura
 
 // keep has the server run until ctx ends. The error is that it cannot.
 func (r *Relay) keep(ctx context.Context) error {
+	var drains sync.WaitGroup
+	defer drains.Wait()
+	ctx, end := context.WithCancel(ctx)
+	defer end()
 	for fails := 0; ; fails++ {
 		began := time.Now()
-		spoke, why := r.run(ctx)
+		spoke, why := r.run(ctx, &drains)
 		switch {
 		case ctx.Err() != nil:
-			return nil //nolint:nilerr // it was asked to end
+			return nil // it was asked to end
 		case fails == 0 && !spoke:
 			return fmt.Errorf("the server cannot be run: %w", why)
 		case time.Since(began) > restartMax:
@@ -88,17 +93,17 @@ func (r *Relay) keep(ctx context.Context) error {
 	}
 }
 
-// run is one life of the server: from its handshake, where it is not the first, to its end. spoke
-// says that it has said something, why that it has ended.
-func (r *Relay) run(ctx context.Context) (spoke bool, why error) {
+// run is one life of the server: from its handshake, where it is not the first, to its end. What is
+// left of it then drains. spoke says that it has said something, why that it has ended.
+func (r *Relay) run(ctx context.Context, drains *sync.WaitGroup) (spoke bool, why error) {
 	s, err := r.open()
 	if err != nil {
 		return false, err
 	}
-	defer context.AfterFunc(ctx, s.End)()
+	stop := context.AfterFunc(ctx, s.End)
 	hello := r.opening.said()
 	if hello.initialize == nil {
-		r.turn(s)
+		r.turn(s, nil)
 	} else {
 		go func() {
 			says, err := s.greet(ctx, hello)
@@ -108,16 +113,18 @@ func (r *Relay) run(ctx context.Context) (spoke bool, why error) {
 				return
 			}
 			r.tools.declared(says)
-			r.turn(s)
+			r.turn(s, nil)
 			r.tools.wish()
 		}()
 	}
 	if why = s.Wait(); s.mute.Load() {
 		why = s.neverGreeted()
 	}
-	close(s.silent)
-	r.turn(nil)
-	r.abandon(s)
+	r.turn(nil, s)
+	drains.Go(func() {
+		defer stop()
+		r.drain(s)
+	})
 	return s.spoke.Load(), why
 }
 

@@ -150,7 +150,7 @@ func TestReceiptsOutliveTheProcess(t *testing.T) {
 		up := startTill(t)
 		up.Script("/act", upstream.Echo())
 		s := harness.Start(t, "receipts: true\n"+up.tools(store))
-		says(t, verify(s, 0), "there is no receipt of c-1")
+		says(t, verify(s, 1), "there is no such conversation")
 		s.Call(prompted("order-1"))
 		_, head, _ := strings.Cut(verify(s, 0), "head ")
 		head = strings.TrimSpace(head)

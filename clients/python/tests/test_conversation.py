@@ -46,6 +46,7 @@ class Book(Fake):
         self.contradicted = 0  # appends that say of a call what is not so
         self.lost = 0  # answers of appends that nobody will hear
         self.refused = 0  # appends that are to be refused
+        self.most: list[int] = []  # how large what answers a message may be
 
     def AppendMessages(self, request: Any, context: grpc.ServicerContext) -> Any:
         self._begin(request, context)
@@ -82,6 +83,7 @@ class Book(Fake):
         return conversations.LoadConversationResponse(**self._page(request.from_version))
 
     def RunMessage(self, request: Any, context: grpc.ServicerContext) -> Any:
+        self.most.append(request.max_response_bytes)
         if not request.open_at_version:
             return super().RunMessage(request, context)
         if request.open_at_version != len(self.texts):
@@ -483,6 +485,21 @@ class KeptLoopTest(Both):
             with opened(run) as s, self.assertRaises(grpc.RpcError):
                 s.run_loop(ask, HELLO, keep=s.conversation("c", "anthropic"))
             self.assertEqual((book.calls(), book.ended()), ([], ["error"]))
+
+        self.each(test)
+
+    def test_what_is_too_large_to_be_kept(self) -> None:
+        long = {"role": "assistant", "stop_reason": "end_turn", "content": [{"type": "text", "text": "é" * (3 << 19)}]}
+
+        def test(book: Book, run: Callable[..., Any]) -> None:
+            with opened(run) as s:
+                for message, model in ((long, said()), (HELLO[0], said(long))):
+                    with self.assertRaisesRegex(WrongField, r"^messages\[0\]: has 3145\d{3} bytes, .* at most 3145728: .* URL"):
+                        s.run_loop(model, [message], keep=s.conversation("c", "anthropic"))
+                self.assertEqual((book.calls(), len(book.texts)), ([], 1))
+                # What answers the calls fits, whatever there is in it.
+                s.run_loop(said(ANTHROPIC), HELLO, keep=s.conversation("c", "anthropic"), max_turns=1)
+                self.assertEqual(book.most, [3 << 20])
 
         self.each(test)
 

@@ -19,9 +19,8 @@ import (
 //     tool lists the status in rejects_before_work, as it does 429 unless the
 //     operator says otherwise: whoever counts requests does so before the work.
 //   - other 5xx: the work may have been done before it went wrong.
-//   - 3xx that was not followed: the upstream points elsewhere. After 301, 302
-//     and 303 an effectful request may have been done: that is how a form is
-//     answered.
+//   - 307 and 308 that were not followed: the upstream wants the request elsewhere.
+//   - other 3xx, and what no request of a tool should get: the work may have been done.
 func statusFailure(resp *http.Response, call backend.Invocation) *tool.Failure {
 	status := resp.StatusCode
 	failure := &tool.Failure{
@@ -37,8 +36,8 @@ func statusFailure(resp *http.Response, call backend.Invocation) *tool.Failure {
 	switch {
 	case status >= 300 && status < 400:
 		redirected(failure, resp)
-		if status <= http.StatusSeeOther && call.Effect != tool.ReadOnly {
-			failure.Evidence = tool.Ambiguous
+		if call.Effect == tool.ReadOnly {
+			failure.Evidence = tool.Definite
 		}
 	case status == http.StatusBadRequest:
 		failure.Hint = "Do not repeat this call as it is. If the upstream's message names an argument, correct that and call again."
@@ -70,8 +69,11 @@ func meaning(status int) (tool.Code, tool.Evidence) {
 	case http.StatusNotImplemented, http.StatusHTTPVersionNotSupported:
 		return tool.CodeUnrecoverable, tool.Definite
 	}
-	if status >= 300 && status < 500 {
+	switch {
+	case backend.Refuses(status):
 		return tool.CodeUnrecoverable, tool.Definite
+	case status >= 300 && status < 400:
+		return tool.CodeUnrecoverable, tool.Ambiguous
 	}
 	return tool.CodeDependencyUnavailable, tool.Ambiguous
 }

@@ -20,7 +20,12 @@ func TestWhatAStatusMeans(t *testing.T) {
 		code     tool.Code
 		evidence tool.Evidence
 	}{
-		304: {tool.CodeUnrecoverable, tool.Definite},
+		101: {tool.CodeDependencyUnavailable, tool.Ambiguous},
+		300: {tool.CodeUnrecoverable, tool.Ambiguous},
+		304: {tool.CodeUnrecoverable, tool.Ambiguous},
+		305: {tool.CodeUnrecoverable, tool.Ambiguous},
+		307: {tool.CodeUnrecoverable, tool.Definite},
+		399: {tool.CodeUnrecoverable, tool.Ambiguous},
 		400: {tool.CodeUnrecoverable, tool.Definite},
 		401: {tool.CodeUnauthenticated, tool.Definite},
 		402: {tool.CodeUnrecoverable, tool.Definite},
@@ -44,6 +49,7 @@ func TestWhatAStatusMeans(t *testing.T) {
 		502: {tool.CodeDependencyUnavailable, tool.Ambiguous},
 		503: {tool.CodeDependencyUnavailable, tool.Ambiguous},
 		504: {tool.CodeDependencyUnavailable, tool.Ambiguous},
+		600: {tool.CodeDependencyUnavailable, tool.Ambiguous},
 		520: {tool.CodeDependencyUnavailable, tool.Ambiguous},
 	} {
 		t.Run(strconv.Itoa(status), func(t *testing.T) {

@@ -238,6 +238,9 @@ func statusFailure(a answer, call backend.Invocation) *tool.Failure {
 		CallerFault: a.status < 500,
 		Err:         a.err,
 	}
+	if !backend.Refuses(a.status) {
+		f.Evidence = tool.Ambiguous
+	}
 	if a.rpc != nil {
 		f.Message = clip(a.rpc.Message)
 	}
@@ -259,7 +262,7 @@ func statusFailure(a answer, call backend.Invocation) *tool.Failure {
 	case a.status == http.StatusRequestTimeout:
 		f.Code, f.Evidence = tool.CodeTimeout, tool.Ambiguous
 	case a.status >= 500:
-		f.Code, f.Evidence = tool.CodeDependencyUnavailable, tool.Ambiguous
+		f.Code = tool.CodeDependencyUnavailable
 	}
 	if f.Evidence == tool.Ambiguous {
 		f.RetryAfter = backend.RetryAfter(a.header, time.Now())

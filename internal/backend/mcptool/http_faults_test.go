@@ -187,6 +187,8 @@ func TestHTTPStatuses(t *testing.T) {
 		{name: "unauthorized", status: 401, code: tool.CodeUnauthenticated, evidence: tool.Definite, errorType: "401"},
 		{name: "forbidden", status: 403, body: "<html>no", code: tool.CodePermissionDenied, evidence: tool.Definite, errorType: "403"},
 		{name: "redirect", status: 307, header: [2]string{"Location", "/elsewhere"}, code: tool.CodeUnrecoverable, evidence: tool.Definite, errorType: "307"},
+		{name: "see other", status: 303, header: [2]string{"Location", "/elsewhere"}, code: tool.CodeUnrecoverable, evidence: tool.Ambiguous, errorType: "303"},
+		{name: "not modified", status: 304, code: tool.CodeUnrecoverable, evidence: tool.Ambiguous, errorType: "304"},
 		{name: "gone", status: 410, code: tool.CodeUnrecoverable, evidence: tool.Definite, errorType: "410"},
 		{name: "rate limited", status: 429, header: [2]string{"Retry-After", "7"}, code: tool.CodeRateLimited, evidence: tool.Ambiguous, errorType: "429", after: 7 * time.Second},
 		{name: "rate limited before work", status: 429, rejects: []int{429, 503}, code: tool.CodeRateLimited, evidence: tool.NotExecuted, errorType: "429"},

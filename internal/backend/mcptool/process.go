@@ -57,6 +57,9 @@ func (p *Process) Wait() error {
 	return p.reason()
 }
 
+// Drain returns at once: all that came was heard when Wait returned.
+func (p *Process) Drain() {}
+
 // Send sends a message. right, if not nil, is asked for right before the first byte. sent says that it
 // may have left whole: without its end it is no JSON.
 func (p *Process) Send(ctx context.Context, message []byte, right backend.Right) (sent bool, err error) {

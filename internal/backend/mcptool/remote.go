@@ -37,7 +37,7 @@ type Listener interface {
 // Remote speaks streamable HTTP for who passes on messages as they are. Each is a request of
 // its own, so that one which fails costs no other; what failures prove is what they prove to
 // this backend. It is one session, or none where the server has none: it ends when the server
-// has forgotten it.
+// has forgotten it, which nothing more is asked in then; what was asked before may still be answered.
 type Remote struct {
 	url      string
 	wire     *wire
@@ -49,7 +49,10 @@ type Remote struct {
 	order  sync.RWMutex
 	life   context.Context //nolint:containedctx // the session's, which no call has
 	cancel context.CancelCauseFunc
-	under  sync.WaitGroup
+	// rest is the life of what is under way, which outlasts a session that the server has forgotten.
+	rest  context.Context //nolint:containedctx // as life
+	end   context.CancelFunc
+	under sync.WaitGroup
 
 	mu sync.Mutex
 	// session and version are what the server has answered the handshake, or the version that
@@ -81,7 +84,8 @@ func (cfg RemoteConfig) Open(listener Listener) *Remote {
 		url: cfg.URL, mask: cfg.Mask, listener: listener, posts: make(map[string]context.CancelFunc),
 		wire: &wire{base: cfg.HTTPClient.Transport, headers: cfg.Headers, limit: cfg.MaxMessage, log: cfg.Logger, inbox: newInbox()},
 	}
-	r.life, r.cancel = context.WithCancelCause(context.Background())
+	r.rest, r.end = context.WithCancel(context.Background())
+	r.life, r.cancel = context.WithCancelCause(r.rest)
 	return r
 }
 
@@ -89,9 +93,12 @@ func (cfg RemoteConfig) Open(listener Listener) *Remote {
 func (r *Remote) Ending() <-chan struct{} { return r.life.Done() }
 
 // End ends the session, and what is under way.
-func (r *Remote) End() { r.cancel(errEnded) }
+func (r *Remote) End() {
+	r.cancel(errEnded)
+	r.end()
+}
 
-// Wait returns why the session has ended, when all that was under way has.
+// Wait returns why the session has ended.
 func (r *Remote) Wait() error {
 	select {
 	case <-r.wire.inbox.expired: // by the stream of what the server says by itself
@@ -101,10 +108,14 @@ func (r *Remote) Wait() error {
 	if cause := context.Cause(r.life); !errors.Is(cause, errExpired) {
 		r.leave()
 	}
+	return context.Cause(r.life)
+}
+
+// Drain returns when all that was under way at the end has ended.
+func (r *Remote) Drain() {
 	r.order.Lock()   // who has begun to send before the end has begun what is waited for
 	r.order.Unlock() //nolint:staticcheck // nothing is to be done meanwhile
 	r.under.Wait()
-	return context.Cause(r.life)
 }
 
 // leave tells the server that its session is not needed any more.
@@ -135,13 +146,13 @@ func (r *Remote) Send(ctx context.Context, message []byte, right backend.Right) 
 		defer r.order.Unlock()
 	}
 	switch {
-	case r.life.Err() != nil:
+	case r.rest.Err() != nil, m.asks() && r.life.Err() != nil:
 		return false, context.Cause(r.life)
 	case ctx.Err() != nil:
 		return false, ctx.Err()
 	}
 	if m.of("notifications/cancelled") && m.stateless {
-		r.end(m) // which is how its server is told
+		r.giveUp(m) // which is how its server is told
 		return true, nil
 	}
 	if !m.asks() {
@@ -149,7 +160,7 @@ func (r *Remote) Send(ctx context.Context, message []byte, right backend.Right) 
 		return true, nil
 	}
 	left, done := make(chan struct{}), make(chan struct{})
-	post, cancel := context.WithCancel(r.life)
+	post, cancel := context.WithCancel(r.rest)
 	r.mu.Lock()
 	r.posts[string(m.ID)] = cancel
 	r.mu.Unlock()
@@ -195,7 +206,7 @@ func (r *Remote) outgoing(ctx context.Context, message []byte) outgoing {
 func (r *Remote) note(ctx context.Context, m outgoing) {
 	ctx, cancel := context.WithTimeout(ctx, noteTime)
 	defer cancel()
-	defer context.AfterFunc(r.life, cancel)()
+	defer context.AfterFunc(r.rest, cancel)()
 	req := r.post(ctx, &m)
 	resp, err := r.wire.base.RoundTrip(req)
 	switch {
@@ -213,12 +224,12 @@ func (r *Remote) note(ctx context.Context, m outgoing) {
 	case m.of("notifications/initialized"):
 		r.listen()
 	case m.of("notifications/cancelled"):
-		r.end(m)
+		r.giveUp(m)
 	}
 }
 
-// end ends the request that a note cancels: nobody waits for its answer any more.
-func (r *Remote) end(m outgoing) {
+// giveUp ends the request that a note cancels: nobody waits for its answer any more.
+func (r *Remote) giveUp(m outgoing) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if cancel := r.posts[string(m.Params.RequestID)]; cancel != nil {

@@ -36,7 +36,7 @@ func (r *Remote) ask(ctx context.Context, m outgoing, right backend.Right, left 
 	}
 	if !answered {
 		known := c.known()
-		if r.life.Err() != nil {
+		if r.rest.Err() != nil {
 			known.err = context.Cause(r.life)
 		}
 		r.listener.Lost(json.RawMessage(m.ID), m.text, unheard(known))

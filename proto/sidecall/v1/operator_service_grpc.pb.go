@@ -96,7 +96,8 @@ type OperatorServiceClient interface {
 	AuditConversations(ctx context.Context, in *AuditConversationsRequest, opts ...grpc.CallOption) (*AuditConversationsResponse, error)
 	// VerifyReceipts finds out whether anything was changed or left out in what is kept
 	// of the effects of a conversation: its receipts (the setting receipts), each of which
-	// has the hash of the one before it, and the records of its calls.
+	// has the hash of the one before it, and the records of its calls. NOT_FOUND is that
+	// there is neither, nor a message that AppendMessages keeps.
 	VerifyReceipts(ctx context.Context, in *VerifyReceiptsRequest, opts ...grpc.CallOption) (*VerifyReceiptsResponse, error)
 	// ListHeld lists the calls that a person has to allow first, those too that were allowed
 	// and not sent since, in no particular order. A call that is held meanwhile may be
@@ -302,7 +303,8 @@ type OperatorServiceServer interface {
 	AuditConversations(context.Context, *AuditConversationsRequest) (*AuditConversationsResponse, error)
 	// VerifyReceipts finds out whether anything was changed or left out in what is kept
 	// of the effects of a conversation: its receipts (the setting receipts), each of which
-	// has the hash of the one before it, and the records of its calls.
+	// has the hash of the one before it, and the records of its calls. NOT_FOUND is that
+	// there is neither, nor a message that AppendMessages keeps.
 	VerifyReceipts(context.Context, *VerifyReceiptsRequest) (*VerifyReceiptsResponse, error)
 	// ListHeld lists the calls that a person has to allow first, those too that were allowed
 	// and not sent since, in no particular order. A call that is held meanwhile may be

@@ -23,6 +23,9 @@ CLIENT = "sidecall-client"
 #: default of 4 MiB.
 MAX_RESPONSE_BYTES = 256 << 20
 
+#: Bounds one message of a conversation that the sidecar keeps.
+MAX_MESSAGE_BYTES = 3 << 20
+
 #: How long requests are sent again, in seconds, while a sidecar is away: it is
 #: being replaced, say.
 PATIENCE = 30.0

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import grpc
 
-from sidecall import _messages, _session
+from sidecall import _channel, _messages, _session
 from sidecall._errors import BrokenAnswer, StaleConversation, WrongField
 from sidecall._messages import Format, Message, ToolMessages
 from sidecall._request import Call, identity, json_text, request
@@ -124,7 +124,7 @@ class Kept:
         shared = {**fields, "conversation_id": self.id, "turn_id": None, "prompt_id": self.prompt_id}
         self._unsure = True  # whatever comes of it
         try:
-            answered = yield from _session.run_message(tools.RunMessageRequest(open_at_version=self.version), shared)
+            answered = yield from _session.run_message(tools.RunMessageRequest(open_at_version=self.version), shared, True)
         except grpc.RpcError as e:
             raise _stale(e, self.version) or e from e
         if answered.held:  # what answers a held call closes it
@@ -210,7 +210,11 @@ class AsyncConversation(Kept):
 
 def text_of(message: Any, at: str) -> str:
     """The JSON text of a message; a text is one already."""
-    return json_text(message if isinstance(message, str) else _messages.plain(message), at)
+    text = json_text(message if isinstance(message, str) else _messages.plain(message), at)
+    if (size := len(text.encode())) > (most := _channel.MAX_MESSAGE_BYTES):
+        why = f"has {size} bytes, and a message that is kept has at most {most}: name pictures and files by their URL, or say less"
+        raise WrongField(at, why)
+    return text
 
 
 def _rpc(method: str, asked: Any) -> _session.Rpc:

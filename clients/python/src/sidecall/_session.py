@@ -115,10 +115,11 @@ def run_tools(message: Any, fields: Mapping[str, Any]) -> Steps[ToolMessages]:
     return (yield from run_message(pb.RunMessageRequest(message_json=_messages.sent(message)), fields))
 
 
-def run_message(asked: pb.RunMessageRequest, fields: Mapping[str, Any]) -> Steps[ToolMessages]:
-    """Asks the sidecar to run calls, with what they share."""
+def run_message(asked: pb.RunMessageRequest, fields: Mapping[str, Any], kept: bool = False) -> Steps[ToolMessages]:
+    """Asks the sidecar to run calls, with what they share. ``kept`` says that what answers
+    them is to be appended: then it has no more than a message may have."""
     asked.shared.CopyFrom(request(Call("", ""), fields))
-    asked.max_response_bytes = _channel.MAX_RESPONSE_BYTES
+    asked.max_response_bytes = _channel.MAX_MESSAGE_BYTES if kept else _channel.MAX_RESPONSE_BYTES
     return ToolMessages((yield from _of_message("RunMessage", asked)))
 
 
@@ -253,7 +254,7 @@ def _turns(
         of = {**fields, "turn_id": place, "tokens_used": loop.tokens or None}
         run = pb.RunMessageRequest(message_json=asked.message_json)
         # Calls that are not run have their answers with them: whoever goes on would run them.
-        cut = (yield from run_message(run, of)) if turn.cut and turn.calls else None
+        cut = (yield from run_message(run, of, keep is not None)) if turn.cut and turn.calls else None
         # The others are kept before anything is run: whoever goes on finds what became of them.
         own = [json.loads(message) for message in turn.messages_json]
         yield from _add(loop, [*own, *(cut or ())], keep, place, cut is None and turn.calls > 0)
@@ -261,7 +262,7 @@ def _turns(
             loop.exit_reason = turn.exit_reason
             return
         if cut is None:
-            appended = yield from until_decided(functools.partial(run_message, run, of), on_held)
+            appended = yield from until_decided(functools.partial(run_message, run, of, keep is not None), on_held)
             if appended.held:  # what answers a held call closes it
                 loop.results, loop.exit_reason = appended.results, "held"
                 return

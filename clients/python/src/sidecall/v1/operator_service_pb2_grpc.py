@@ -220,7 +220,8 @@ class OperatorServiceServicer:
     def VerifyReceipts(self, request, context):
         """VerifyReceipts finds out whether anything was changed or left out in what is kept
         of the effects of a conversation: its receipts (the setting receipts), each of which
-        has the hash of the one before it, and the records of its calls.
+        has the hash of the one before it, and the records of its calls. NOT_FOUND is that
+        there is neither, nor a message that AppendMessages keeps.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
