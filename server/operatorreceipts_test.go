@@ -39,18 +39,12 @@ func (s *forging) Receipts(ctx context.Context, tenant, conversation string, fro
 // leaving is a sidecar whose settlements leave receipts, of a store that can be forged.
 func leaving(t *testing.T) (*calltest.Sidecar, *forging, *Operator) {
 	t.Helper()
-<<<<<<< HEAD
 	store := &forging{Store: embedded.InMemory(embedded.Options{})}
 	s := calltest.NewOn(t, embedded.InMemory(embedded.Options{}), calltest.NewRoute(t, "pay", tool.NonIdempotent, calltest.Answers("paid")))
-	s.With(func(p *call.Parts) { p.Dedupe = dedupe.New(store, dedupe.Options{Receipts: true}) })
-=======
-	store := &forging{Store: memory.New(memory.Options{})}
-	s := calltest.NewOn(t, memory.New(memory.Options{}), calltest.NewRoute(t, "pay", tool.NonIdempotent, calltest.Answers("paid")))
 	s.With(func(p *call.Parts) {
 		p.Dedupe = dedupe.New(store, dedupe.Options{Receipts: true})
 		p.Book = &conversation.Book{Store: store, Limits: conversation.Limits{TTL: time.Hour, Messages: 100, Bytes: 1 << 20}}
 	})
->>>>>>> mends
 	t.Cleanup(func() {
 		if err := s.Dedupe.Close(context.Background()); err != nil {
 			t.Error(err)

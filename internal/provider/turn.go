@@ -49,9 +49,6 @@ func Read(message string) (*Turn, error) {
 	if err := jsonv2.Unmarshal([]byte(m.text), m, lenient); err != nil {
 		return nil, fmt.Errorf("cannot be read: %w", ofJSON(err))
 	}
-	if err := once(m.text); err != nil {
-		return nil, err
-	}
 	switch {
 	case isThere(m.Choices):
 		return m.completion()
@@ -65,40 +62,6 @@ func Read(message string) (*Turn, error) {
 		return m.anthropic()
 	}
 	return m.choice(jsontext.Value(m.text), "")
-}
-
-// once is the error of a name that stands twice in an object, which two readers may read as two things, as
-// Reading has it. In the arguments of a call it is for the schema of the tool to find fault with.
-func once(text string) error {
-	dec := jsontext.NewDecoder(strings.NewReader(text), lenient)
-	var around []map[string]bool // the names in each object that is open
-	for {
-		token, err := dec.ReadToken()
-		if err != nil {
-			return nil //nolint:nilerr // its end: it was read before
-		}
-		kind, length := dec.StackIndex(dec.StackDepth())
-		switch token.Kind() {
-		case jsontext.KindBeginObject, jsontext.KindBeginArray:
-			around = append(around, nil)
-		case jsontext.KindEndObject, jsontext.KindEndArray:
-			around = around[:len(around)-1]
-		case jsontext.KindString:
-			if kind != jsontext.KindBeginObject || length%2 == 0 {
-				continue
-			}
-			names, name := &around[len(around)-1], token.String()
-			if (*names)[name] {
-				return fmt.Errorf("cannot be read: duplicate object member name at %s", dec.StackPointer())
-			}
-			if *names == nil {
-				*names = map[string]bool{}
-			}
-			if (*names)[name] = true; name == "arguments" || name == "input" {
-				_ = dec.SkipValue() // which was read before
-			}
-		}
-	}
 }
 
 // ExitReason is why a loop ends with the message, when it calls nothing.
