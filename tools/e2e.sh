@@ -1,6 +1,7 @@
 #!/bin/sh
-# Runs the end-to-end tests, with the unit tests of their packages. Never from the
-# cache, since they depend on more than this source tree.
+# Runs the end-to-end tests, with the unit tests of their packages but for those that
+# unit.sh runs without the race detector. Never from the cache, since they depend on
+# more than this source tree.
 #
 # usage: e2e.sh [flags of go test, such as -race]
 #        e2e.sh -packages    lists the packages
@@ -22,4 +23,4 @@ esac
 # Tests wait for processes more than they compute, so that six run at a time. go vet
 # is a part of make lint.
 # shellcheck disable=SC2086 # one argument per package
-exec ${GO:-go} test -tags e2e -vet=off -count=1 -timeout 15m -parallel 6 "$@" $packages
+exec ${GO:-go} test -tags e2e -vet=off -count=1 -timeout 15m -parallel 6 -skip "$(tools/unit.sh -serial)" "$@" $packages

@@ -2,9 +2,10 @@
 # Runs the unit tests, each once: Go and nothing else.
 #
 # usage: unit.sh [-without-e2e] [flags of go test, such as -race]
+#        unit.sh -serial    prints the pattern of the tests that are not raced, see below
 #
-# -without-e2e leaves out the packages that have end-to-end tests too: e2e.sh runs
-# all tests of those.
+# -without-e2e leaves out the packages that have end-to-end tests too, but for the tests
+# that are not raced: e2e.sh runs all others of those.
 set -eu
 cd "$(dirname "$0")/.."
 GO=${GO:-go}
@@ -34,6 +35,8 @@ serial="
 ./internal/store/journal TestEveryByteDamaged TestACrashAfterEachCallToTheDisk TestNothingAcknowledgedIsEverLost
 ./internal/definition TestAServerThatRenamesItsToolsFillsNothing
 ./retry TestBudgetChargesNothingForARefusal
+./server TestWhatManyCallsAreToldFits TestAnOverviewFitsAMessage TestACompactedConversationIsServed
+./server TestALargeFirstMessageIsNotLost TestALargeConversationIsReceived
 "
 all=$(grep -roE --include='*_test.go' --exclude-dir=node_modules --exclude-dir='.?*' '^func Test[A-Za-z0-9]+\(' .)
 serial_packages=
@@ -51,6 +54,7 @@ done <<EOF
 $(printf '%s' "$serial" | grep .)
 EOF
 serial_tests="^(${serial_tests#|})\$"
+[ "${1:-}" != -serial ] || { echo "$serial_tests"; exit; }
 
 without=$alone
 if [ "${1:-}" = -without-e2e ]; then

@@ -130,6 +130,10 @@ func (v *Conversation) append(ctx context.Context, turn string, open bool, messa
 		if err != nil {
 			return fmt.Errorf("message %d: %w", i, err)
 		}
+		if len(text) > maxMessageBytes {
+			return fmt.Errorf("%w: message %d has %d bytes, and one that is kept has at most %d: name pictures and files by their URL, or say less",
+				ErrWrongMessage, i, len(text), maxMessageBytes)
+		}
 		raw[i] = string(text)
 	}
 	if len(raw) == 0 {
@@ -179,7 +183,7 @@ func (v *Conversation) Resume(ctx context.Context, of Call) (*ToolMessages, erro
 	v.PromptID = cmp.Or(v.PromptID, of.PromptID)
 	of.ConversationID, of.TurnID, of.PromptID = v.ID, "", v.PromptID
 	v.unsure = true // whatever comes of it
-	answered, err := v.client.run(ctx, &sidecallv1.RunMessageRequest{OpenAtVersion: int64(len(v.Messages))}, of)
+	answered, err := v.client.run(ctx, &sidecallv1.RunMessageRequest{OpenAtVersion: int64(len(v.Messages))}, of, maxMessageBytes)
 	if err != nil {
 		return nil, stale(err)
 	}

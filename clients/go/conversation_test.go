@@ -31,6 +31,7 @@ type book struct {
 	refuses []codes.Code
 	pending []*sidecallv1.PendingCall
 	asked   []*sidecallv1.ExecuteToolsRequest
+	most    []int64 // how large what answers a message may be
 	fails   codes.Code
 	resumed []*sidecallv1.ResumeConversationRequest
 }
@@ -64,6 +65,7 @@ func (b *book) ExecuteTools(ctx context.Context, r *sidecallv1.ExecuteToolsReque
 
 // RunMessage runs the calls of a message, or those that are pending.
 func (b *book) RunMessage(ctx context.Context, r *sidecallv1.RunMessageRequest) (*sidecallv1.RunMessageResponse, error) {
+	b.most = append(b.most, r.GetMaxResponseBytes())
 	if r.GetOpenAtVersion() == 0 {
 		return runs(b.ExecuteTools).message(ctx, r)
 	}
@@ -145,6 +147,9 @@ func TestALoopThatFailedInItsCallsGoesOnWithItsConversation(t *testing.T) {
 		t.Fatal(err)
 	}
 	b.fails = codes.OK
+	if want := []int64{3 << 20}; !slices.Equal(b.most, want) { // so that it can be kept
+		t.Errorf("answers of %d bytes at the most, want %d", b.most, want)
+	}
 	b.pending = []*sidecallv1.PendingCall{{ToolUseId: "a", TurnId: "msg_1"}, {ToolUseId: "b", TurnId: "msg_1"}}
 	ended, err := client.RunLoop(t.Context(), saying(done), nil, sidecall.LoopOptions{Keep: kept})
 	if err != nil || ended.ExitReason != "end_turn" || ended.Turns != 1 || len(ended.Messages) != 4 {
@@ -239,6 +244,18 @@ func TestAppendsAreKnownByTheirIDs(t *testing.T) {
 	}
 	if len(ids) != 4 {
 		t.Errorf("%d ids of %d requests", len(ids), len(b.sent))
+	}
+}
+
+func TestWhatIsTooLargeToBeKept(t *testing.T) {
+	b := &book{}
+	kept, err := keeping(t, b).Conversation(t.Context(), "c", sidecall.Anthropic)
+	if err != nil {
+		t.Fatal(err)
+	}
+	long := map[string]string{"role": "user", "content": strings.Repeat("é", 3<<19)}
+	if err := kept.Append(t.Context(), "", hello, long); !errors.Is(err, sidecall.ErrWrongMessage) || !strings.Contains(err.Error(), "message 1 has 3145") || len(b.sent) > 0 {
+		t.Errorf("%v; sent %d", err, len(b.sent))
 	}
 }
 

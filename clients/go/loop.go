@@ -219,7 +219,13 @@ func (l *loop) turn(ctx context.Context) (*ToolMessages, error) {
 		}
 		own = nil
 	}
-	answered, err := l.untilDecided(ctx, func() (*ToolMessages, error) { return l.client.RunTools(ctx, text, of) })
+	most := int64(MaxResponseBytes)
+	if l.Keep != nil {
+		most = maxMessageBytes
+	}
+	answered, err := l.untilDecided(ctx, func() (*ToolMessages, error) {
+		return l.client.run(ctx, &sidecallv1.RunMessageRequest{MessageJson: string(text)}, of, most)
+	})
 	if err != nil {
 		return nil, err
 	}

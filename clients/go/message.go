@@ -79,12 +79,13 @@ func (c *Client) RunTools(ctx context.Context, message any, of Call) (*ToolMessa
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrWrongMessage, err)
 	}
-	return c.run(ctx, &sidecallv1.RunMessageRequest{MessageJson: string(text)}, of)
+	return c.run(ctx, &sidecallv1.RunMessageRequest{MessageJson: string(text)}, of, MaxResponseBytes)
 }
 
-func (c *Client) run(ctx context.Context, request *sidecallv1.RunMessageRequest, of Call) (*ToolMessages, error) {
+// run runs calls; what answers them has no more bytes than most.
+func (c *Client) run(ctx context.Context, request *sidecallv1.RunMessageRequest, of Call, most int64) (*ToolMessages, error) {
 	of.ToolUseID, of.ToolName, of.Arguments = "", "", ""
-	request.Shared, request.MaxResponseBytes = of.request(), MaxResponseBytes
+	request.Shared, request.MaxResponseBytes = of.request(), most
 	answer, err := insist(ctx, func() (*sidecallv1.RunMessageResponse, error) { return c.service.RunMessage(ctx, request) })
 	if err != nil {
 		return nil, wrongMessage(err)

@@ -53,6 +53,9 @@ const DefaultTarget = "tcp://127.0.0.1:8470"
 // have run would have to be fetched again call by call.
 const MaxResponseBytes = 256 << 20
 
+// maxMessageBytes bounds one message of a conversation that the sidecar keeps.
+const maxMessageBytes = 3 << 20
+
 // ErrBrokenAnswer is wrapped by the error of a batch whose results do not belong to
 // its calls: what answers is no sidecar of this contract.
 var ErrBrokenAnswer = errors.New("the answer does not match the calls")

@@ -16,6 +16,9 @@ export const DEFAULT_TARGET = 'tcp://127.0.0.1:8470'
 /** Bounds one response, in bytes. A batch of results can be much larger than gRPC's own default of 4 MiB. */
 export const MAX_RESPONSE_BYTES = 256 * 1024 * 1024
 
+/** Bounds one message of a conversation that the sidecar keeps. */
+export const MAX_MESSAGE_BYTES = 3 * 1024 * 1024
+
 /** How long requests are sent again, in milliseconds, while a sidecar is away: it is being replaced, say. */
 export const PATIENCE = 30_000
 

@@ -3,7 +3,7 @@ import { randomUUID } from 'node:crypto'
 
 import * as grpc from '@grpc/grpc-js'
 
-import { channelOptions, checkSocket, DEFAULT_TARGET, insisting, isAway, MAX_RESPONSE_BYTES, mostBytes, PATIENCE, unary } from './channel.js'
+import { channelOptions, checkSocket, DEFAULT_TARGET, insisting, isAway, MAX_MESSAGE_BYTES, MAX_RESPONSE_BYTES, mostBytes, PATIENCE, unary } from './channel.js'
 import { ConversationService, ToolService, WorkerService } from './contract.js'
 import { compactionFields, Conversation, Kept, type Compaction } from './conversation.js'
 import { BrokenAnswer, WrongMessage, WrongTool } from './errors.js'
@@ -166,7 +166,7 @@ export class Sidecall implements AsyncDisposable {
     const limits = waiting({ rpcTimeout, signal })
     const shared = checked(fields, callFields)
     named(shared) // of a message that calls nothing, too
-    return (await this.#run({ messageJson: sent(message) }, shared, limits)) as ToolMessages<AnswerTo<M>>
+    return (await this.#run({ messageJson: sent(message) }, shared, limits, MAX_RESPONSE_BYTES)) as ToolMessages<AnswerTo<M>>
   }
 
   /**
@@ -180,7 +180,7 @@ export class Sidecall implements AsyncDisposable {
   async runLoop<M, A>(ask: Ask<M, A>, messages: readonly M[], options: LoopOptions | KeptLoopOptions): Promise<Loop<M, A>> {
     const sidecar = {
       read: async (messageJson: string, wait: Wait) => (await this.#ofMessage('readMessage', { messageJson }, wait)) as ReadMessageResponse,
-      run: (messageJson: string, fields: Record<string, unknown>, wait: Wait) => this.#run({ messageJson }, fields, wait),
+      run: (messageJson: string, fields: Record<string, unknown>, wait: Wait, most: number) => this.#run({ messageJson }, fields, wait, most),
       endPrompt: (request: object) => unary(this.#id, this.conversations, 'endPrompt', request, { rpcTimeout: END_PROMPT }),
     }
     return runLoop(sidecar, ask, messages, options)
@@ -198,7 +198,7 @@ export class Sidecall implements AsyncDisposable {
     const leaves = checked({ compactAfterTurns, compactToTokens }, compactionFields) as Compaction
     const kept = new Kept({
       ask: (method, request, limits) => this.#ask(method, request, limits, this.#patience, this.conversations),
-      runOpen: (openAtVersion, fields, limits) => this.#run({ openAtVersion }, fields, limits),
+      runOpen: (openAtVersion, fields, limits) => this.#run({ openAtVersion }, fields, limits, MAX_MESSAGE_BYTES),
     }, id, provider, leaves)
     await kept.load(waiting(wait))
     return new Conversation(kept)
@@ -321,9 +321,9 @@ export class Sidecall implements AsyncDisposable {
     return answer.results
   }
 
-  /** Runs calls that the sidecar finds itself: in a message, or in a conversation. */
-  async #run(what: { messageJson: string } | { openAtVersion: number }, fields: Record<string, unknown>, wait: Wait): Promise<ToolMessages> {
-    const request = { ...what, shared: fields, maxResponseBytes: MAX_RESPONSE_BYTES }
+  /** Runs calls that the sidecar finds itself: in a message, or in a conversation. What answers them has no more bytes than most. */
+  async #run(what: { messageJson: string } | { openAtVersion: number }, fields: Record<string, unknown>, wait: Wait, most: number): Promise<ToolMessages> {
+    const request = { ...what, shared: fields, maxResponseBytes: most }
     return new ToolMessages((await this.#ofMessage('runMessage', request, wait)) as RunMessageResponse)
   }
 

@@ -3,6 +3,7 @@ import { randomUUID } from 'node:crypto'
 
 import { status, type ServiceError } from '@grpc/grpc-js'
 
+import { MAX_MESSAGE_BYTES } from './channel.js'
 import { BrokenAnswer, StaleConversation, WrongField } from './errors.js'
 import type { PendingCall, ResumeConversationResponse } from './generated/messages.js'
 import { checkFormat, ToolMessages, type Format } from './messages.js'
@@ -218,7 +219,14 @@ export class Kept {
 
 /** The JSON text of a message; a text is one already. */
 function textOf(message: unknown, at: string): string {
-  if (typeof message === 'string') return jsonText(message, at)
+  const text = typeof message === 'string' ? jsonText(message, at) : written(message, at)
+  const size = Buffer.byteLength(text)
+  if (size <= MAX_MESSAGE_BYTES) return text
+  const why = `has ${size} bytes, and a message that is kept has at most ${MAX_MESSAGE_BYTES}`
+  throw new WrongField(at, `${why}: name pictures and files by their URL, or say less`)
+}
+
+function written(message: unknown, at: string): string {
   let text: string | undefined
   try {
     text = JSON.stringify(message)

@@ -1,6 +1,7 @@
 /** The loop around the calls: asks the model and runs its tools until it is done, or the sidecar says stop. */
 import { randomUUID } from 'node:crypto'
 
+import { MAX_MESSAGE_BYTES, MAX_RESPONSE_BYTES } from './channel.js'
 import { Conversation, kept } from './conversation.js'
 import { WrongField } from './errors.js'
 import type { ExecuteToolResponse, ReadMessageResponse } from './generated/messages.js'
@@ -58,7 +59,8 @@ export interface Loop<M = unknown, A = unknown> {
 /** What a loop needs of a sidecar. */
 export interface Sidecar {
   read(messageJson: string, wait: Wait): Promise<ReadMessageResponse>
-  run(messageJson: string, fields: Record<string, unknown>, wait: Wait): Promise<ToolMessages>
+  /** What answers the calls has no more bytes than most. */
+  run(messageJson: string, fields: Record<string, unknown>, wait: Wait, most: number): Promise<ToolMessages>
   endPrompt(request: { conversationId: string; promptId: string; profile: string; exitReason: string }): Promise<unknown>
 }
 
@@ -135,7 +137,7 @@ async function turns<M, A>(sidecar: Sidecar, loop: Loop<M, A>, ask: Ask<M, A>, i
     const turn = await sidecar.read(text, it.wait)
     loop.tokens += turn.tokens
     const of = told(turn, loop)
-    const run = () => sidecar.run(text, { ...it.fields, ...of }, it.wait)
+    const run = () => sidecar.run(text, { ...it.fields, ...of }, it.wait, it.keep ? MAX_MESSAGE_BYTES : MAX_RESPONSE_BYTES)
     // Calls of a message that was cut are not run, and have their answers with them: whoever goes on would run them. The
     // others are kept before anything is run: whoever goes on finds what became of them.
     const cut = turn.cut && turn.calls > 0 ? await run() : undefined

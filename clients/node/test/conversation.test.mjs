@@ -264,6 +264,18 @@ test('calls of a message that was cut are answered with it', async () => {
   assert.ok(loop.results.every((r) => r.isError))
 })
 
+test('what is too large to be kept', async () => {
+  const keep = await sidecall.conversation('c', 'anthropic')
+  const long = { role: 'assistant', content: 'é'.repeat(3 << 19) }
+  for (const ask of [() => keep.append([HELLO[0], long]), () => keep.append([HELLO[0], JSON.stringify(long)])]) {
+    await assert.rejects(ask, (e) => e instanceof WrongField && e.field === 'messages[1]' && /has 3145\d{3} bytes, .* at most 3145728: .* URL/.test(e.message))
+  }
+  assert.equal(book.texts.length, 0)
+  // What answers the calls fits, whatever there is in it.
+  await sidecall.runLoop(said(ANTHROPIC), HELLO, { keep, maxTurns: 1 })
+  assert.deepEqual(fake.most, [3 << 20])
+})
+
 test('an append that is refused ends the loop before its calls', async () => {
   const ask = () => {
     book.refused = 1

@@ -12,6 +12,7 @@ import { readMessage, runMessage } from './reading.mjs'
 export async function fakeSidecar() {
   const fake = {
     requests: [], // as [rpc, request]
+    most: [], // how large what answers a message may be
     statuses: [], // of the next requests
     result: (call) => ({ toolUseId: call.toolUseId, content: call.argumentsJson }),
     cancelled: [],
@@ -63,7 +64,10 @@ export async function fakeSidecar() {
         done(error)
       }
     },
-    runMessage: asks('runMessage', (request) => (request.openAtVersion ? fake.book.open(request, execute) : runMessage(request, execute))),
+    runMessage: asks('runMessage', (request) => {
+      fake.most.push(Number(request.maxResponseBytes))
+      return request.openAtVersion ? fake.book.open(request, execute) : runMessage(request, execute)
+    }),
     // A list that has no end, for who asks for it.
     listTools: rpc('listTools', ({ profile, provider }) => ({ tools: [{ name: 't', inputSchemaJson: '{}' }], definitionsJson: provider ? [JSON.stringify({ of: provider, name: 't', input_schema: {} })] : [], nextPageToken: profile === 'endless' ? 'again' : '' })),
     getInstructions: rpc('getInstructions', () => ({ text: 'Read the code.' })),
