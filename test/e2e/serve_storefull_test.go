@@ -16,7 +16,7 @@ import (
 	"github.com/sidecall/sidecall/test/testkit/harness"
 )
 
-// Forty outputs of 9 MB fit into a volume of 192 MiB, whose pod is evicted when it has
+// Eighteen outputs of 9 MB fit into a volume of 85 MiB, whose pod is evicted when it has
 // more: the file stays below its bound, every call is recorded, and what a result says can
 // be read on can be.
 func TestOutputsDoNotOutgrowTheVolume(t *testing.T) {
@@ -24,13 +24,13 @@ func TestOutputsDoNotOutgrowTheVolume(t *testing.T) {
 	page := bytes.Repeat([]byte("nine megabytes "), 600_000)
 	up := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write(page) }))
 	t.Cleanup(up.Close)
-	const bound = 144 << 20 // three quarters, as the chart has it
+	const bound = 64 << 20 // three quarters, as the chart has it
 	s := harness.Start(t, fmt.Sprintf(`
-store: {embedded: {max_bytes: 144MiB}}
+store: {embedded: {max_bytes: 64MiB}}
 backends: {up: {http: {base_url: %q, allow_private: true}}}
 tools: {export: {backend: up, http: {method: POST, path: /}}}
 `, up.URL))
-	for i := range 40 {
+	for i := range 18 {
 		res := s.Call(&sidecallv1.ExecuteToolRequest{ToolUseId: fmt.Sprint("call ", i), ConversationId: "c", ToolName: "export"})
 		ref := res.GetTruncation().GetOutputRef()
 		if res.GetIsError() || !res.GetRecorded() || ref == "" == !strings.Contains(res.GetContent(), "The rest is not kept") {
