@@ -32,6 +32,8 @@ serial="
 ./internal/call TestPayloadsInResults TestPayloadsInBlocks TestPayloadsInErrors TestPayloadsInItems
 ./internal/call TestPayloadsInPages TestPayloadsInDefinitions TestPayloadsOfTrustedTools
 ./internal/store/embedded TestDamageIsFound TestTornPagesAreFound TestALossOfPowerLeavesAWholeCommitOrNone
+./internal/store/embedded TestLargeOutputsDoNotOutgrowTheFile TestALargeRecordIsMovedInAFullFile
+./internal/store/embedded TestAFullStoreOfOpenCallsOpens TestWhatIsFoundIsMoved
 ./internal/store/journal TestEveryByteDamaged TestACrashAfterEachCallToTheDisk TestNothingAcknowledgedIsEverLost
 ./internal/definition TestAServerThatRenamesItsToolsFillsNothing
 ./retry TestBudgetChargesNothingForARefusal
