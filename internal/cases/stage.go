@@ -65,7 +65,8 @@ func setUp(ctx context.Context, cfg *config.Config, called []target, of *oneCase
 	return s, s.ready(ctx)
 }
 
-// standIn puts a stand-in into the place of every backend that can be reached.
+// standIn puts a stand-in into the place of every backend that can be reached. One for which
+// there is none ends the case: it would be asked itself, and have its effects.
 func (s *stage) standIn(called []target) error {
 	cfg := s.tools.cfg
 	for _, name := range slices.Sorted(maps.Keys(cfg.Backends)) {
@@ -77,8 +78,10 @@ func (s *stage) standIn(called []target) error {
 			continue // whose functions are in a program of the team's own
 		case b.MCP != nil:
 			handler = newMCPStandIn(name, s.tools, called, s.ledger, s.pace).handler
-		default:
+		case b.Exec != nil:
 			handler = newCommandStandIn(name, s.tools, s.ledger, s.pace).handler
+		default:
+			return fmt.Errorf("backend %s: there is nothing that can stand in for it", name)
 		}
 		made, err := listen(handler)
 		if err != nil {
