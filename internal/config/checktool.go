@@ -3,6 +3,7 @@ package config
 import (
 	"cmp"
 	"maps"
+	"reflect"
 	"slices"
 	"strings"
 
@@ -48,7 +49,7 @@ func (t Tool) isOfKind(kind string, w within) {
 		w.in("backend").bad("the workers of " + quote(t.Backend) + " declare their tools themselves: write what is to be otherwise under backends." + t.Backend + ".tools")
 		return
 	}
-	blocks := map[string]bool{"http": t.HTTP != nil, "exec": t.Exec != nil, "mcp": t.MCP != nil}
+	blocks := t.blocks()
 	for _, block := range slices.Sorted(maps.Keys(blocks)) {
 		if blocks[block] && block != kind {
 			optional := ""
@@ -62,6 +63,18 @@ func (t Tool) isOfKind(kind string, w within) {
 	if !blocks[kind] && kind != "mcp" {
 		w.bad("backend " + quote(t.Backend) + " is of kind " + kind + ": expected a block " + kind + " that says how to call the tool")
 	}
+}
+
+// blocks are the keys of a tool that are named as a kind of backend, each with whether it is there.
+func (t Tool) blocks() map[string]bool {
+	keys, v := shapeOf(reflect.TypeFor[Tool]()).byKey, reflect.ValueOf(t)
+	found := map[string]bool{}
+	for _, kind := range slices.Concat(shapeOf(reflect.TypeFor[Backend]()).groups...) {
+		if block := keys[kind]; block != nil {
+			found[kind] = !v.FieldByIndex(block.index).IsZero()
+		}
+	}
+	return found
 }
 
 // keyed checks that the idempotency key has a way to the upstream.
