@@ -1,6 +1,7 @@
 package config
 
 import (
+	"reflect"
 	"time"
 
 	"github.com/sidecall/sidecall/internal/tool"
@@ -37,6 +38,16 @@ func (b Backend) Kind() string { return append(kindsOf(b), "exec")[0] }
 
 // HasOneKind reports whether exactly one kind is there, as the decoder demands.
 func (b Backend) HasOneKind() bool { return len(kindsOf(b)) == 1 }
+
+// Place is the backend without what the file says of its calls and of its tools.
+func (b Backend) Place() (place Backend) {
+	keys := shapeOf(reflect.TypeFor[Backend]()).byKey
+	for _, kind := range kindsOf(b) {
+		at := keys[kind].index
+		reflect.ValueOf(&place).Elem().FieldByIndex(at).Set(reflect.ValueOf(b).FieldByIndex(at))
+	}
+	return place
+}
 
 // Discovers reports whether the backend finds its tools at run time.
 func (b Backend) Discovers() bool { return b.MCP != nil || b.Worker != nil }

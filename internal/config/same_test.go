@@ -54,3 +54,12 @@ tools: {get: {backend: web, http: {method: GET, path: /x}}}
 		})
 	}
 }
+
+// What a backend is does not depend on how it is called.
+func TestThePlaceOfABackend(t *testing.T) {
+	exec := &ExecBackend{RunAs: NewText("nobody")}
+	b := Backend{Exec: exec, MaxInFlight: 3, Breaker: Breaker{Failures: 2}, Trust: Untrusted, Prefix: "x_"}
+	if got := b.Place(); !Same(got, Backend{Exec: exec}) {
+		t.Errorf("%+v", got)
+	}
+}
