@@ -71,11 +71,17 @@ type admitted struct {
 // report is what telemetry is told of a call beside its result.
 type report struct {
 	trace telemetry.Call // span, metrics and log line
-	rule  string         // by which it was refused, where its code does not tell; see ruleOf
+	by    ruling         // why it was to be refused; see ruleOf
 	notes []string       // what was changed in its arguments
 	cause error          // for the log only
 	stack string         // of a panic, for the log only
 	open  *dedupe.Record // as it is left where a person is needed; else nil
+}
+
+// ruling is a rule that was to refuse a call, and the code with which it did.
+type ruling struct {
+	rule string
+	code tool.Code
 }
 
 func newCall(snapshot *catalog.Snapshot, req Request) *call {

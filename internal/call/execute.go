@@ -134,8 +134,9 @@ func (e *Executor) resolve(ctx context.Context, c *call) (resolved, *answer) {
 		return r, forbidden
 	}
 	if r.route.Refused != "" {
-		c.log.rule = "definition"
-		return r, c.result().Refused(explain.Pinned(r.route.Tool.Name, r.route.Refused), 0)
+		pinned := explain.Pinned(r.route.Tool.Name, r.route.Refused)
+		c.log.by = ruling{"definition", pinned.Code}
+		return r, c.result().Refused(pinned, 0)
 	}
 	return r, nil
 }

@@ -97,7 +97,7 @@ func (h *held) hear(refused *answer, heard rules.Heard) (instead *answer) {
 
 // refuse is the refusal of a rule. What was wrong with the call anyway remains worth knowing.
 func (h *held) refuse(by *rules.Refusal, anyway *answer) *answer {
-	h.call.log.rule = by.Name
+	h.call.log.by = ruling{by.Name, by.Error.Code}
 	if by.Hold != "" {
 		return resolved{h.call, h.call.of.Route}.asking(explain.Hold{Why: by.Hold, Until: h.until})
 	}

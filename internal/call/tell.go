@@ -3,7 +3,6 @@ package call
 import (
 	"context"
 	"runtime/debug"
-	"slices"
 
 	"github.com/sidecall/sidecall/internal/telemetry"
 	"github.com/sidecall/sidecall/internal/tool"
@@ -95,8 +94,8 @@ func (e *Executor) tell(caller context.Context, c *call, res *response) {
 	c.log.trace.End(caller, endOf(c, res, c.now.Sent > 0 && caller.Err() != nil))
 }
 
-// codeRules are the rules of which the code tells, when nothing was sent. Where a
-// code has several, whoever refuses a call says which in call.rule.
+// codeRules are the rules of which the code tells, when nothing was sent and nobody has said
+// which: report.by.
 var codeRules = map[tool.Code]string{
 	tool.CodePermissionDenied: "profile",
 	tool.CodeIDReused:         "id_reused",
@@ -108,9 +107,6 @@ var codeRules = map[tool.Code]string{
 	tool.CodeApprovalRequired: "approval",
 }
 
-// ruled are the codes that several rules refuse with.
-var ruled = []tool.Code{tool.CodeLoopDetected, tool.CodePermissionDenied, tool.CodeBudgetExceeded, tool.CodeInvalidArgs}
-
 // ruleOf is the rule by which a call was refused before anything was sent, for
 // telemetry; empty when it was not.
 func ruleOf(c *call, res *response) string {
@@ -118,8 +114,8 @@ func ruleOf(c *call, res *response) string {
 	switch {
 	case c.now.Sent > 0 || res.GetReplayed():
 		return ""
-	case c.log.rule != "" && slices.Contains(ruled, code):
-		return c.log.rule
+	case c.log.by.rule != "" && c.log.by.code == code:
+		return c.log.by.rule
 	default: // whatever was about to refuse it
 		return codeRules[code]
 	}
