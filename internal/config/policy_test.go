@@ -1,6 +1,7 @@
 package config
 
 import (
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -49,7 +50,8 @@ defaults: {retry: {base: 1s}, output: tail}
 tools:
   t:
     backend: shop
-    http: {method: GET, path: /}
+    effect: non_idempotent
+    http: {method: POST, path: /}
     attempt_timeout: 1s
     deadline: 2s
     retry: {max_attempts: 1, multiplier: 3}
@@ -59,8 +61,15 @@ tools:
     trust: untrusted
     sequential: true
     coerce: true
+    fails_cleanly: true
+    on_cancel: cancel
+    forward_undeclared: true
     verify_with: u
+    effect_key: {args: [order_id], scope: tenant, window: 1h}
+    approval_ttl: 30m
+    require_confirmation_after: 2
     polling: true
+    sensitive: true
     sensitive_args: [card]
     max_in_flight: 4
   u: {backend: shop, http: {method: GET, path: /}}
@@ -75,13 +84,25 @@ tools:
 		Untrusted:         true,
 		Sequential:        true,
 		Coerce:            true,
+		FailsCleanly:      true,
+		CancelWithCaller:  true,
+		ForwardUndeclared: true,
 		VerifyWith:        "u",
+		EffectKey:         tool.EffectKey{Args: []string{"order_id"}, WholeTenant: true, Window: time.Hour},
+		ApprovalTTL:       30 * time.Minute,
+		ConfirmAfter:      2,
 		Polling:           true,
+		RefuseTainted:     true,
 		Sensitive:         []string{"card"},
 		MaxInFlight:       4,
 	}
 	if diff := cmp.Diff(want, c.Policy("t")); diff != "" {
 		t.Error(diff)
+	}
+	for field, said := range reflect.ValueOf(want).Fields() {
+		if said.IsZero() {
+			t.Errorf("the tool says nothing of %s", field.Name)
+		}
 	}
 	if got := c.Policy("u").OutputStrategy; got != "tail" {
 		t.Errorf("output of a tool that says nothing is %q, want that of defaults", got)
