@@ -1,6 +1,6 @@
 // Package rules has what a prompt must not do, and what a model is told of what it has
-// done: each is a Rule, which knows no store, no clock and no other rule. A rule of all
-// calls is a Maker; to add one is to add it to the list of package call.
+// done: each is a Rule, which knows no store and no other rule, and what time it is as it is
+// told. A rule of all calls is a Maker; to add one is to add it to the list of package call.
 package rules
 
 import (
