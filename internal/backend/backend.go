@@ -1,5 +1,5 @@
 // Package backend says what Sidecall needs of a place where tools live. Each
-// kind of place (http, exec, mcp) has a package of its own below this one.
+// kind of place has a package of its own below this one.
 package backend
 
 import (

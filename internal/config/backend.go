@@ -7,8 +7,7 @@ import (
 	"github.com/sidecall/sidecall/internal/tool"
 )
 
-// Backend is a place where tools live: exactly one of HTTP, MCP, Exec and Worker is
-// not nil.
+// Backend is a place where tools live: exactly one of its kinds is not nil.
 type Backend struct {
 	HTTP *HTTPBackend `yaml:"http" one:"kind" doc:"An HTTP API; its tools are declared under tools."`
 	MCP  *MCPBackend  `yaml:"mcp" one:"kind" doc:"An MCP server; it says itself which tools it has."`
@@ -33,7 +32,7 @@ type Backend struct {
 	Tools   map[string]Override    `yaml:"tools" with:"mcp|worker" doc:"Policy of discovered tools by name without prefix." keys:"nonempty"`
 }
 
-// Kind is http, mcp, exec or worker.
+// Kind is the key of its kind; exec where it has none, which the decoder refuses.
 func (b Backend) Kind() string { return append(kindsOf(b), "exec")[0] }
 
 // HasOneKind reports whether exactly one kind is there, as the decoder demands.

@@ -10,7 +10,7 @@ import (
 	"github.com/sidecall/sidecall/internal/tool"
 )
 
-// Tool is a tool declared in the file. At most one of HTTP, Exec and MCP is
+// Tool is a tool declared in the file. At most one block that is named as a kind of backend is
 // not nil, and it is of its backend's kind.
 type Tool struct {
 	Backend      string            `yaml:"backend" doc:"Name of the backend it lives on." required:"true" format:"name"`
