@@ -42,7 +42,7 @@ func (c *checked) hold() *dedupe.Hold {
 // where nobody has to be asked, or somebody has allowed it.
 func (c *checked) heldAfter(heard rules.Heard) *dedupe.Hold {
 	heard.Asked = true
-	refused := c.held.hear(nil, heard)
+	refused := c.rules.hear(nil, heard)
 	if refused == nil {
 		return nil
 	}

@@ -43,7 +43,7 @@ type call struct {
 	lease    catalog.Lease // of a call that is observed
 	of       rules.Call    // as its rules see it
 	now      rules.Now     // how far it has come, for its rules, for words and for telemetry
-	held     held          // from resolve: the rules that it is held to
+	rules    ruleset       // from resolve: the rules that it is held to
 	stay     stay          // from seat: what it takes up
 	caller   *impatient    // who may be answered before the call has ended; nil where it waits
 	log      report        // what telemetry is told

@@ -16,7 +16,7 @@ import (
 // duplicate gets the first one's result, here or after waiting.
 func (e *Executor) claim(ctx context.Context, made *admitted) (rules.Heard, *answer) {
 	c := &made.checked
-	ask := c.held.ask(nil)
+	ask := c.rules.ask(nil)
 	req := dedupe.Request{
 		Key:         c.Key,
 		Tool:        c.route.Tool.Name,
@@ -43,7 +43,7 @@ func (e *Executor) claim(ctx context.Context, made *admitted) (rules.Heard, *ans
 			made.claim, made.before = claim, claim.Record().Epoch-1
 			made.approval = approvalOf(admission.Record)
 			made.update()
-			c.held.until = claim.Now().Add(c.route.Tool.Policy.ApprovalTTL)
+			c.rules.until = claim.Now().Add(c.route.Tool.Policy.ApprovalTTL)
 			return heard, nil
 		}
 		if admission.Verdict == dedupe.MayRun {
@@ -67,7 +67,7 @@ func (e *Executor) claim(ctx context.Context, made *admitted) (rules.Heard, *ans
 			}
 		}
 		heard.Exceeded = admission.Ceiling
-		if refused := c.held.hear(nil, heard); refused != nil {
+		if refused := c.rules.hear(nil, heard); refused != nil {
 			return heard, refused
 		}
 		return heard, lookup{e, c.call, nil}.told(ctx, r, tooEarly)
@@ -105,7 +105,7 @@ func (e *Executor) withoutStore(ctx context.Context, c *checked, err error) *ans
 	case ctx.Err() != nil:
 		return c.result().Refused(c.notStarted(ctx), 0)
 	case c.effect() == tool.ReadOnly && !errors.Is(err, dedupe.ErrLayout) && !c.snapshot.Limits.RefuseUnrecorded &&
-		c.held.hear(nil, rules.Heard{Unknown: true}) == nil:
+		c.rules.hear(nil, rules.Heard{Unknown: true}) == nil:
 		return nil
 	default:
 		return c.result().Refused(c.subject().StoreDown(c.log.cause), explain.WhenStoreDown)

@@ -69,7 +69,7 @@ func (e *Executor) execute(ctx context.Context, c *call) (res *response) {
 		return e.respond(c, answer)
 	}
 	failpoint.Hit(failpoint.ClaimWon)
-	if refused := c.held.hear(nil, heard); refused != nil {
+	if refused := c.rules.hear(nil, heard); refused != nil {
 		return e.settle(ctx, made, refusedAfterClaim(refused))
 	}
 	atWork, rest := e.atWork(ctx, made) // goes on when the caller leaves
@@ -102,7 +102,7 @@ func (e *Executor) check(ctx context.Context, c *call) (checked, refusal) {
 	if refused != nil {
 		return checked{}, always(refused)
 	}
-	if refused := c.held.check(); refused != nil {
+	if refused := c.rules.check(); refused != nil {
 		return checked{}, always(refused)
 	}
 	return ready, nil
@@ -115,7 +115,7 @@ func (e *Executor) resolve(ctx context.Context, c *call) (resolved, *answer) {
 		return r, c.result().Refused(*c.Impossible, 0)
 	}
 	if !c.ValidateOnly {
-		e.hold(c)
+		e.bind(c)
 	}
 	if c.of.UnknownProfile {
 		return r, c.result().Refused(explain.UnknownProfile(c.Profile, c.snapshot.Profiles.Names(c.Offered...)), 0)
@@ -146,7 +146,7 @@ func (e *Executor) resolve(ctx context.Context, c *call) (resolved, *answer) {
 func (e *Executor) afterBug(ctx context.Context, c *call, made *admitted, p any) (res *response) {
 	id := "err_" + rand.Text()[:12]
 	c.log.cause, c.log.stack = fmt.Errorf("%s: panic: %v", id, p), string(debug.Stack())
-	c.held.rules = nil // which may have the bug
+	c.rules.all = nil // which may have the bug
 	end := c.notRun(explain.Interrupted(id), &tool.Failure{})
 	if c.of.Route != nil {
 		end = resolved{c, c.of.Route}.afterBug(end)

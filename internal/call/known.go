@@ -26,7 +26,7 @@ func (e *Executor) unlessKnown(ctx context.Context, c *call, refusal refusal) *a
 	if c.ValidateOnly || c.Nameless != nil { // of the latter there can be no record
 		return refusal(dedupe.Absent)
 	}
-	ask := c.held.ask(refusal(dedupe.Absent))
+	ask := c.rules.ask(refusal(dedupe.Absent))
 	c.leave()
 	ctx, cancel := whileLooking(c).bound(ctx)
 	defer cancel()
@@ -85,18 +85,18 @@ func (l lookup) lookUp(ctx context.Context, ask rules.Ask) (dedupe.Known, *answe
 	if known.Record.State.Refused() {
 		return known, recordedAs(l.call, known).unlessRepeatable(l.turnAway(l.refusal(known.Record.State), known))
 	}
-	l.held.hear(nil, rules.Heard{Tally: known.Tally})
+	l.rules.hear(nil, rules.Heard{Tally: known.Tally})
 	return known, nil
 }
 
 // turnAway is what a call is told that is refused, by what its prompt has been told before.
 // What the rules have left with their question is kept.
 func (l lookup) turnAway(refused *answer, known dedupe.Known) *answer {
-	if instead := l.held.hear(refused, rules.Heard{Tally: known.Tally, Logs: known.Logs}); instead != nil {
+	if instead := l.rules.hear(refused, rules.Heard{Tally: known.Tally, Logs: known.Logs}); instead != nil {
 		refused = instead
 	}
-	l.held.end(refused, known.Record.State, l.Recorder.Panicked)
-	l.held.kept = true
+	l.rules.end(refused, known.Record.State, l.Recorder.Panicked)
+	l.rules.kept = true
 	return refused
 }
 
@@ -150,7 +150,7 @@ func (l lookup) told(ctx context.Context, r recorded, tooEarly time.Duration) *a
 // or may have had it. That costs the second of the two round trips that a call may have. The
 // refusal stands, whether or not anybody could be told.
 func (l lookup) orderedAgain(ctx context.Context, refused *answer) *answer {
-	ask := l.held.ask(refused)
+	ask := l.rules.ask(refused)
 	if len(ask.Appends) == 0 {
 		return refused
 	}

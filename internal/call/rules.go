@@ -19,10 +19,10 @@ func makers(memory *taint.Memory) []rules.Maker {
 	return []rules.Maker{loop.New, budget.New, history.New, taint.New(memory), approval.New}
 }
 
-// held are the rules that one call is held to.
-type held struct {
+// ruleset are the rules that one call is held to.
+type ruleset struct {
 	call    *call
-	rules   []rules.Rule
+	all     []rules.Rule
 	backing [5]rules.Rule // of rules
 	// until is when a hold would be over that a rule asks for now, as far as the store's clock was
 	// told with the claim; zero before that.
@@ -31,37 +31,37 @@ type held struct {
 	ended, kept bool
 }
 
-// hold holds a call to the rules.
-func (e *Executor) hold(c *call) {
+// bind holds a call to the rules.
+func (e *Executor) bind(c *call) {
 	c.of.Start = c.start
-	c.held.call, c.held.rules = c, c.held.backing[:0]
+	c.rules.call, c.rules.all = c, c.rules.backing[:0]
 	makers := e.makers
 	if c.HoldOnly { // what else refuses the call does so when it is made
 		makers = []rules.Maker{approval.New}
 	}
 	for _, maker := range makers {
 		if r := maker(&c.of); r != nil {
-			c.held.rules = append(c.held.rules, r)
+			c.rules.all = append(c.rules.all, r)
 		}
 	}
 }
 
 // now is how far the call has come, to an answer perhaps.
-func (h *held) now(a *answer) *rules.Now {
-	now := &h.call.now
+func (s *ruleset) now(a *answer) *rules.Now {
+	now := &s.call.now
 	now.Moment = rules.Moment{At: time.Now(), Answer: a}
 	return now
 }
 
 // check refuses the call by what it is alone; nil lets it go on.
-func (h *held) check() *answer {
-	if len(h.rules) == 0 {
+func (s *ruleset) check() *answer {
+	if len(s.all) == 0 {
 		return nil
 	}
-	now := h.now(nil)
-	for _, r := range h.rules {
+	now := s.now(nil)
+	for _, r := range s.all {
 		if refusal := r.Check(now); refusal != nil {
-			return h.refuse(refusal, nil)
+			return s.refuse(refusal, nil)
 		}
 	}
 	return nil
@@ -69,12 +69,12 @@ func (h *held) check() *answer {
 
 // ask is what the rules want to know of the prompt; refused is the refusal for which it is
 // looked at only, nil for a call that is to be made.
-func (h *held) ask(refused *answer) (ask rules.Ask) {
-	if len(h.rules) == 0 {
+func (s *ruleset) ask(refused *answer) (ask rules.Ask) {
+	if len(s.all) == 0 {
 		return ask
 	}
-	now := h.now(refused)
-	for _, r := range h.rules {
+	now := s.now(refused)
+	for _, r := range s.all {
 		r.Ask(now, &ask)
 	}
 	return ask
@@ -82,26 +82,26 @@ func (h *held) ask(refused *answer) (ask rules.Ask) {
 
 // hear tells the rules what came back. It returns the refusal of the first that refuses the
 // call, or, of a call that is refused anyway, has a better reason to; nil when none does.
-func (h *held) hear(refused *answer, heard rules.Heard) (instead *answer) {
-	if len(h.rules) == 0 {
+func (s *ruleset) hear(refused *answer, heard rules.Heard) (instead *answer) {
+	if len(s.all) == 0 {
 		return nil
 	}
-	now := h.now(refused)
-	for _, r := range h.rules {
+	now := s.now(refused)
+	for _, r := range s.all {
 		if refusal := r.Hear(now, &heard); refusal != nil && instead == nil {
-			instead = h.refuse(refusal, refused)
+			instead = s.refuse(refusal, refused)
 		}
 	}
 	return instead
 }
 
 // refuse is the refusal of a rule. What was wrong with the call anyway remains worth knowing.
-func (h *held) refuse(by *rules.Refusal, anyway *answer) *answer {
-	h.call.log.by = ruling{by.Name, by.Error.Code}
+func (s *ruleset) refuse(by *rules.Refusal, anyway *answer) *answer {
+	s.call.log.by = ruling{by.Name, by.Error.Code}
 	if by.Hold != "" {
-		return resolved{h.call, h.call.of.Route}.asking(explain.Hold{Why: by.Hold, Until: h.until})
+		return resolved{s.call, s.call.of.Route}.asking(explain.Hold{Why: by.Hold, Until: s.until})
 	}
-	a := h.call.result().Refused(by.Error, 0)
+	a := s.call.result().Refused(by.Error, 0)
 	if a.Loop = by.Loop; anyway != nil {
 		a.Violations, a.Earlier, a.Alternatives = anyway.Violations, anyway.Earlier, anyway.Alternatives
 		a.SuggestedTool, a.SuggestedArguments = anyway.SuggestedTool, anyway.SuggestedArguments
@@ -111,14 +111,14 @@ func (h *held) refuse(by *rules.Refusal, anyway *answer) *answer {
 
 // end tells the rules how the call ends, who add to its answer. A bug in one must not cost
 // the call its result: it is told to panicked.
-func (h *held) end(a *answer, state dedupe.State, panicked func(p any, stack []byte)) {
-	if h.ended || len(h.rules) == 0 {
+func (s *ruleset) end(a *answer, state dedupe.State, panicked func(p any, stack []byte)) {
+	if s.ended || len(s.all) == 0 {
 		return
 	}
-	h.ended = true
-	now := h.now(a)
+	s.ended = true
+	now := s.now(a)
 	now.Done, now.Released = state == dedupe.Done, state == dedupe.NotRun || state == dedupe.Held
-	for _, r := range h.rules {
+	for _, r := range s.all {
 		func() {
 			defer func() {
 				if p := recover(); p != nil {
@@ -131,29 +131,29 @@ func (h *held) end(a *answer, state dedupe.State, panicked func(p any, stack []b
 }
 
 // leave gives the response what stands beside the answer, and leaves what is left behind.
-func (h *held) leave(a *answer, res *response, leaves *rules.Leaves) {
-	if len(h.rules) == 0 {
+func (s *ruleset) leave(a *answer, res *response, leaves *rules.Leaves) {
+	if len(s.all) == 0 {
 		return
 	}
-	now := h.now(a)
-	for _, r := range h.rules {
+	now := s.now(a)
+	for _, r := range s.all {
 		r.Leave(now, res, leaves)
 	}
 }
 
 // remember tells the rules whether what they have left is kept.
-func (h *held) remember(kept bool) {
-	for _, r := range h.rules {
+func (s *ruleset) remember(kept bool) {
+	for _, r := range s.all {
 		r.Kept(kept)
 	}
 }
 
 // respond makes the response of a call that settles nothing.
 func (e *Executor) respond(c *call, a *answer) *response {
-	c.held.end(a, dedupe.Absent, e.Recorder.Panicked)
+	c.rules.end(a, dedupe.Absent, e.Recorder.Panicked)
 	res, _ := c.render(a)
-	c.held.leave(a, res, &rules.Leaves{})
-	c.held.remember(c.held.kept)
+	c.rules.leave(a, res, &rules.Leaves{})
+	c.rules.remember(c.rules.kept)
 	return res
 }
 

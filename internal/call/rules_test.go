@@ -111,8 +111,8 @@ func TestEveryRuleIsAsked(t *testing.T) {
 			t.Errorf("rules.go knows no %s", path)
 		}
 	}
-	if n := len(makers(nil)); n != len(dirs) || n != len(held{}.backing) {
-		t.Errorf("%d rules in %d folders, and held has room for %d", n, len(dirs), len(held{}.backing))
+	if n := len(makers(nil)); n != len(dirs) || n != len(ruleset{}.backing) {
+		t.Errorf("%d rules in %d folders, and held has room for %d", n, len(dirs), len(ruleset{}.backing))
 	}
 }
 

@@ -32,10 +32,10 @@ func (e *Executor) settle(ctx context.Context, c *admitted, end ending) *respons
 		left.State, left.Approval = end.state, nil
 		c.log.open = &left
 	}
-	c.held.end(end.answer, end.state, e.Recorder.Panicked)
+	c.rules.end(end.answer, end.state, e.Recorder.Panicked)
 	var leaves rules.Leaves
 	res, shaped := c.render(end.answer)
-	c.held.leave(end.answer, res, &leaves)
+	c.rules.leave(end.answer, res, &leaves)
 	settlement := dedupe.Settlement{
 		State: end.state, Attempts: c.tried.sent, Frees: end.frees(c), Tokens: leaves.Tokens, Appends: leaves.Appends,
 	}
@@ -56,7 +56,7 @@ func (e *Executor) settle(ctx context.Context, c *admitted, end ending) *respons
 		c.put(&settlement, res, shaped)
 		verdict, err = c.claim.Settle(ctx, settlement)
 	}
-	c.held.remember(err == nil && verdict == dedupe.Settled)
+	c.rules.remember(err == nil && verdict == dedupe.Settled)
 	failpoint.Hit(failpoint.ResultUnsent)
 	if err != nil || verdict != dedupe.Settled || settlement.Result == nil {
 		res.Recorded = false
