@@ -8,7 +8,7 @@ import (
 	"github.com/sidecall/sidecall/internal/schema"
 )
 
-// builtIn is the route of read_output. It has no guards: what it reads is the
+// builtIn is the route of read_output. It has no protection: what it reads is the
 // sidecar's own.
 func builtIn(outputs result.Outputs) (*catalog.Route, error) {
 	made := output.Tool()

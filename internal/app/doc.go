@@ -6,7 +6,7 @@
 //	   │
 //	   └────── parts ────── telemetry, dedupe (store and journal), drain
 //	             │
-//	             └── generation ── hosts ── a backend, the guards of its tools
+//	             └── generation ── hosts ── a backend, the protection of its tools
 //	                     │
 //	                     └──────── routes: declared ones, and discovered ones
 //
@@ -15,6 +15,6 @@
 // The other parts are the process's, and outlive a generation.
 //
 // Files stand in that order: sidecar.go starts and stops, parts.go and fronts.go
-// open, generation.go builds, and a file for each kind of backend, guard and
+// open, generation.go builds, and a file for each kind of backend, of protection and
 // rule does the rest. Check builds a generation and starts nothing.
 package app

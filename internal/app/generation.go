@@ -13,7 +13,7 @@ import (
 	"github.com/sidecall/sidecall/internal/schema"
 )
 
-// generation is all that one config makes: backends, the guards of their tools,
+// generation is all that one config makes: backends, the protection of their tools,
 // and routes. What the config says does not change in it; what its backends find
 // comes and goes.
 type generation struct {

@@ -92,7 +92,7 @@ func newHost(name string, cfg *config.Config, around surroundings) (*host, error
 }
 
 // stayAt has the host take over what the generation before has of its backend, which is
-// the same: the connections where they can be shared, and the guards that are the same.
+// the same: the connections where they can be shared, and its protection where that is the same.
 func (h *host) stayAt(before *host, of kind) {
 	if sameProtection(before.config, h.config) {
 		h.protection = before.protection

@@ -63,7 +63,7 @@ type site struct {
 }
 
 func siteOf(b config.Backend, of kind, cfg *config.Config, around surroundings) site {
-	s := site{backend: b.Place(), version: around.version} // which knows nothing of guards, and of what is said of tools
+	s := site{backend: b.Place(), version: around.version} // which knows nothing of protection, and of what is said of tools
 	if b.Worker != nil {
 		s.backend = config.Backend{Worker: &config.WorkerBackend{}} // what the config says of it they are told
 	}

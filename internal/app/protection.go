@@ -33,7 +33,7 @@ type protection struct {
 	ofTools map[string]*breaker.Breaker
 }
 
-// ward is whom the guards of a tool are for. With another bound of its own it gets
+// ward is whom the protection of a tool is for. With another bound of its own it gets
 // others.
 type ward struct {
 	name   string
@@ -69,7 +69,7 @@ func newProtection(name string, cfg config.Backend, logger *slog.Logger) *protec
 	return g
 }
 
-// of keeps the guards of a tool across rediscoveries: a changed tool list does
+// of keeps the protection of a tool across rediscoveries: a changed tool list does
 // not forget that a tool is failing, nor what it has in flight.
 func (g *protection) of(t tool.Tool) *toolProtection {
 	g.mu.Lock()
@@ -91,15 +91,15 @@ func (g *protection) of(t tool.Tool) *toolProtection {
 	return made
 }
 
-// forget drops the guards of tools that are there no more: a backend that
+// forget drops the protection of tools that are there no more: a backend that
 // renames its tools for ever must not fill memory. What has calls in flight stays
 // until the next change.
 func (g *protection) forget(there func(ward) bool) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	kept := make(map[string]bool, len(g.ofTools))
-	for of, guards := range g.tools {
-		if !there(of) && guards.slots.InFlight() == 0 {
+	for of, has := range g.tools {
+		if !there(of) && has.slots.InFlight() == 0 {
 			delete(g.tools, of)
 			continue
 		}

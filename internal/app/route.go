@@ -5,7 +5,7 @@ import (
 	"github.com/sidecall/sidecall/internal/tool"
 )
 
-// newRoute leads a tool to its backend, past the guards of both. What checks its
+// newRoute leads a tool to its backend, past the protection of both. What checks its
 // arguments and reads its replies is compiled into it afterwards. target is the
 // backend's own name for the tool.
 func newRoute(h *host, t tool.Tool, target string) *catalog.Route {

@@ -6,7 +6,7 @@ func embedded() []Mutant {
 	return []Mutant{
 		one("embedded: a record is kept for half of its retention", embeddedRows, "t.now.Add(retention), stored", "t.now.Add(retention/2), stored", embeddedHistories),
 		one("embedded: what has expired is there", transaction, "if t.failed != nil || !known || r.expires <= t.ms() && kind != messageRow {", "if t.failed != nil || !known {", embeddedTallies),
-		one("embedded: a sheet that is changed loses its time", embeddedRows, "if keep == 0 {", "if keep < 0 {", valueTime),
+		one("embedded: a value that is changed loses its time", embeddedRows, "if keep == 0 {", "if keep < 0 {", valueTime),
 		one("embedded: a replay has no result", layout, "Result: result,", "Result: nil,", embeddedHistories),
 		one("embedded: claims of an earlier incarnation stay", reopen, "if stored.State != dedupe.Claimed {", "if stored.State != dedupe.Unknown {", embeddedHistories),
 		one("embedded: claims of an earlier incarnation are given back", reopen,
