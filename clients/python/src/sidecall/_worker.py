@@ -35,6 +35,7 @@ Effect = Literal["read_only", "idempotent", "keyed", "non_idempotent"]
 Clean = bool | type[BaseException] | tuple[type[BaseException], ...]
 
 _NAME = re.compile("[A-Za-z0-9_-]{1,64}")
+_GENERATORS = (inspect.isgeneratorfunction, inspect.isasyncgenfunction)
 _WORKER_NAME = re.compile("[A-Za-z0-9._-]{1,64}")
 
 
@@ -229,6 +230,8 @@ Reader = Callable[[Any, Mapping[str, Any], Context], Any]
 
 def _signature(function: Any, scope: Mapping[str, Any], schema: Schema | None) -> tuple[Reader, Schema]:
     """How a function is called with arguments of JSON, and their schema."""
+    if any(is_generator(of) for is_generator in _GENERATORS for of in (function, _annotated_of(function))):
+        raise NoSchema("it yields, and nobody runs a generator")
     try:
         parameters = inspect.signature(function).parameters.values()
     except (ValueError, TypeError) as e:
