@@ -388,7 +388,7 @@ test('its places are those of the functions that an adapter adds', async () => {
   }
   const key = { conversationId: 'c', turnId: '', toolUseId: '' }
   const { stream: old, own: first } = await add('slow')
-  const slow = first.waiting({ ...key, toolUseId: 'slow' }, async (_, { progress }) => {
+  const slow = first.waiting({ ...key, toolUseId: 'slow' }, { name: 'slow', arguments: '' }, async (_, { progress }) => {
     progress()
     await gate
     return 'done'
@@ -396,7 +396,7 @@ test('its places are those of the functions that an adapter adds', async () => {
   old.invoke('slow', {}, { conversationId: 'c', toolUseId: 'slow' })
   await old.next('progress')
   const { stream, own: second } = await add('quick')
-  const quick = second.waiting({ ...key, toolUseId: 'quick' }, () => 'done', () => answered)
+  const quick = second.waiting({ ...key, toolUseId: 'quick' }, { name: 'quick', arguments: '' }, () => 'done', () => answered)
   const call = { conversationId: 'c', toolUseId: 'quick' }
   stream.invoke('quick', {}, call)
   stream.call.write({ cancel: { invocationId: 'i1' } })
@@ -407,4 +407,23 @@ test('its places are those of the functions that an adapter adds', async () => {
   assert.deepEqual([(await old.next('result')).content, (await stream.next('result')).content], ['done', 'done'])
   end()
   await Promise.all([slow, quick])
+})
+
+test('of calls with one id the one that was checked runs', async () => {
+  const own = new Own(sidecall, ['pay', 'refund'], {})
+  const starting = own.start(['pay', 'refund'].map((name) => ({ name, description: '', schema: { type: 'object' } })))
+  const stream = await streams.take()
+  await stream.takeIn()
+  await starting
+  let end
+  const answered = new Promise((resolve) => (end = resolve))
+  const key = { conversationId: 'c', turnId: '', toolUseId: 'a' }
+  const waiting = [['pay', '{"cents":1}'], ['pay', '{"cents":200}'], ['refund', '{"cents":1}'], ['pay', '{']].map(([name, text]) =>
+    own.waiting(key, { name, arguments: text }, () => `${name} ${text}`, () => answered))
+  const of = { conversationId: 'c', toolUseId: 'a' }
+  assert.equal((await stream.ask('pay', { cents: 1 }, of)).content, 'pay {"cents":1}')
+  assert.equal((await stream.ask('pay', { cents: 200 }, of)).content, 'pay {"cents":200}')
+  assert.equal((await stream.ask('pay', { cents: 3 }, of)).notRun, true)
+  end()
+  await Promise.all(waiting)
 })
