@@ -539,6 +539,22 @@ class WorkTest(unittest.TestCase):
             self.each(one, test)
         self.assertIn("looks for a sidecar again: the sidecar refuses the worker w: as the test wants it", said.output[0])
 
+    def test_it_comes_again_with_the_functions_that_it_had(self) -> None:
+        made: list[Worker] = []
+
+        def worker() -> Worker:
+            made.append(one())
+            return made[-1]
+
+        def test(fake: Fake, at: At) -> None:
+            stream = fake.stream()
+            stream.take_in()
+            made[-1].tool(name="g")(lambda: "g")  # for the next work
+            stream.says.put(None)
+            self.assertEqual([tool.name for tool in fake.stream().take_in().tools], ["f"])
+
+        self.each(worker, test)
+
     def test_a_sidecar_that_goes_lets_its_calls_end(self) -> None:
         gates: list[threading.Event] = []
 

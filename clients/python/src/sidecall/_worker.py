@@ -148,14 +148,15 @@ class Worker:
 
 
 def with_settings(worker: Any, settings: Mapping[str, Any]) -> Worker:
-    """A worker with other settings and the same functions."""
+    """A worker with other settings and the functions that there are: those that come later are for
+    the next work, and not for the next stream of this one."""
     if not isinstance(worker, Worker):
         raise WrongField("worker", f"want a Worker, got a {type(worker).__name__}")
     known = ("name", "backend", "max_in_flight", "grace")
     for key in settings:
         if key not in known:
             raise WrongField(key, f"there is no such setting{_near(key, known)}")
-    return dataclasses.replace(worker, **settings)
+    return dataclasses.replace(worker, functions=dict(worker.functions), **settings)
 
 
 def declare(name: Any, description: Any, schema: Schema, **said: Any) -> pb.WorkerTool:
