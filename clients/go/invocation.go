@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"time"
 
 	"google.golang.org/protobuf/types/known/durationpb"
@@ -81,13 +80,15 @@ type Failure struct {
 // Error implements error.
 func (f *Failure) Error() string { return f.Message }
 
-// resultOf is what a function returned, on the wire.
-func resultOf(out any) (*sidecallv1.WorkerResult, error) {
+// resultOf is what a function returned, on the wire. What JSON cannot hold is no failure of the
+// function, which might say that nothing was done: what stands for it is no JSON, and the sidecar
+// knows what that means.
+func resultOf(out any) *sidecallv1.WorkerResult {
 	reply, ok := out.(Reply)
 	switch value := out.(type) {
 	case Reply:
 	case string:
-		return &sidecallv1.WorkerResult{Content: value}, nil
+		return &sidecallv1.WorkerResult{Content: value}
 	default:
 		reply.Structured = value
 	}
@@ -95,11 +96,11 @@ func resultOf(out any) (*sidecallv1.WorkerResult, error) {
 	if reply.Structured != nil || !ok {
 		structured, err := json.Marshal(reply.Structured)
 		if err != nil {
-			return nil, fmt.Errorf("the function ran, but its result is not JSON: %w", err)
+			return &sidecallv1.WorkerResult{Content: "the function ran, but its result is not JSON: " + err.Error(), StructuredContentJson: "-"}
 		}
 		result.StructuredContentJson = string(structured)
 	}
-	return result, nil
+	return result
 }
 
 // failureOf is an error of a function, on the wire.

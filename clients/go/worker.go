@@ -134,7 +134,7 @@ func Add[In, Out any](w *Worker, f Function, do func(ctx context.Context, in In)
 		out, err := do(ctx, in)
 		switch {
 		case err == nil:
-			return resultOf(out)
+			return resultOf(out), nil
 		case f.CleanError != nil && f.CleanError(err):
 			return nil, cleanly(err)
 		default:

@@ -207,7 +207,7 @@ func TestWhatAFunctionSays(t *testing.T) {
 		"a panic":   {func(context.Context, sum) (any, error) { panic("secret") }, `{}`, &sidecallv1.WorkerResult{Content: "the function failed unexpectedly", IsError: true}},
 		"arguments": {func(context.Context, sum) (any, error) { return "ran", nil }, `{"a":"one"}`, &sidecallv1.WorkerResult{Code: "INVALID_ARGS", NotRun: true, IsError: true, Content: "the arguments cannot be read: json: cannot unmarshal string into Go struct field sum.a of type int"}},
 		"a Goexit":  {func(context.Context, sum) (any, error) { runtime.Goexit(); return nil, nil }, `{}`, &sidecallv1.WorkerResult{Content: "the function failed unexpectedly", IsError: true}},
-		"no JSON":   {func(context.Context, sum) (any, error) { return func() {}, nil }, `{}`, &sidecallv1.WorkerResult{IsError: true, Content: "the function ran, but its result is not JSON: json: unsupported type: func()"}},
+		"no JSON":   {func(context.Context, sum) (any, error) { return func() {}, nil }, `{}`, &sidecallv1.WorkerResult{StructuredContentJson: "-", Content: "the function ran, but its result is not JSON: json: unsupported type: func()"}},
 		"too much":  {func(context.Context, sum) (any, error) { return strings.Repeat("é", 8<<10), nil }, `{}`, nil},
 		"a picture": {func(context.Context, sum) (any, error) {
 			return sidecall.Reply{Content: "look", Blocks: []*sidecallv1.ContentBlock{{Data: make([]byte, 8<<10)}}}, nil

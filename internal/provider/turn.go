@@ -151,11 +151,12 @@ func (m *envelope) isAnthropic() bool {
 		return false
 	}
 	known, blocks := false, 0
-	err := Each(m.Content, "content", func(_ int, b *struct {
+	// What is no block is passed over here: whoever reads the calls refuses it.
+	err := Each(m.Content, "content", func(_ int, b *loose[struct {
 		Type loose[string] `json:"type"`
-	}) error {
+	}]) error {
 		blocks++
-		known = known || ofAnthropic(b.Type.is)
+		known = known || ofAnthropic(b.is.Type.is)
 		return nil
 	})
 	return err == nil && (known || blocks == 0)

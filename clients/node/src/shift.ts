@@ -6,7 +6,7 @@ import { Failure } from './errors.js'
 import type { WorkerCommand, WorkerInvoke, WorkerMessage, WorkerRegister, WorkerRegistered, WorkerResult, WorkerServiceStub } from './generated/messages.js'
 import { LONGEST } from './launch.js'
 import { readable } from './request.js'
-import { failureOf, fit, resultOf, type Context, type Served } from './worker.js'
+import { failureOf, fit, resultOf, unreadable, type Context, type Served } from './worker.js'
 
 /** How many messages may wait to be sent before progress is left out: a function may say more of it than a stream takes.
  * Results are bounded by the places of a worker. */
@@ -171,10 +171,11 @@ export class Shift {
       const given = await argumentsFor(one, invoke)
       const context = this.#context(invoke, signal, left)
       const value = await serving(context, () => one.run(given, context))
+      if (isGenerator(value)) throw new TypeError('it returned a generator, which nobody runs')
       hasRun = true
       return fit(resultOf(value), this.#most)
     } catch (error) {
-      return fit(failureOf(error, hasRun ? [] : one.clean), this.#most)
+      return fit(hasRun ? unreadable(error) : failureOf(error, one.clean), this.#most)
     }
   }
 
@@ -190,6 +191,8 @@ export class Shift {
     this.#say({ result: { ...result, invocationId } as WorkerResult })
   }
 }
+
+const isGenerator = (value: unknown) => /Generator\]$/.test(Object.prototype.toString.call(value))
 
 /** The arguments as the function takes them; what it cannot have is a failure before it has begun. */
 async function argumentsFor(one: Served, { argumentsJson }: WorkerInvoke): Promise<unknown> {

@@ -125,6 +125,7 @@ export function served(settings: unknown, run: unknown): Served {
       effect: (effect ?? 'EFFECT_NON_IDEMPOTENT') as WorkerTool['effect'], ...times({ attemptTimeout, deadline }),
     }
     const clean = typeof failsCleanly === 'boolean' ? [] : (failsCleanly as readonly ErrorClass[])
+    if (/GeneratorFunction/.test(Object.prototype.toString.call(run))) throw new WrongField('function', 'it yields, and nobody runs a generator')
     return { declared, arguments: given, clean, run: aFunction(run, 'function') as Served['run'] }
   } catch (error) {
     if (!(error instanceof WrongField)) throw error
@@ -167,6 +168,12 @@ function json(value: unknown): string {
     throw new TypeError(`the function ran, but its result is not JSON: ${(error as Error).message.split('\n', 1)[0]}`)
   }
   throw new TypeError(`the function ran, but its result is not JSON: it is ${shown(value)}`)
+}
+
+/** A result that cannot be sent. The function ran, so it is no failure of its, which might say that nothing was done: what it
+ * says is no JSON, and the sidecar knows what that means. */
+export function unreadable(why: unknown): Partial<WorkerResult> {
+  return { content: failureOf(why).content!, structuredContentJson: '-' }
 }
 
 /** What a function threw, on the wire; clean is what it throws when it has done nothing. What an adapter makes of an error

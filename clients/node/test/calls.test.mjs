@@ -77,6 +77,12 @@ test('one that cannot be sent spoils nobody else\'s', async () => {
   assert.deepEqual(sent(), [['a', 'b']])
 })
 
+test('nor does one that has the id of another', async () => {
+  const ends = await Promise.allSettled([run('a'), run('a', { args: '{"n":2}' }), run('b')])
+  assert.deepEqual(ends.map((end) => end.value?.content), ['{}', '{"n":2}', '{}'])
+  assert.deepEqual(sent().sort(), [['a'], ['a', 'b']])
+})
+
 test('what is given up before it is sent is not', async () => {
   const [one, all] = [new AbortController(), new AbortController()]
   const ends = Promise.allSettled([run('a', { signal: one.signal }), run('b'), run('c', { turnId: 2, signal: all.signal })])

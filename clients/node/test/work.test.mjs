@@ -120,14 +120,15 @@ test('what functions return and throw', async () => {
     list: [async () => [1, { b: null }], { structuredContentJson: '[1,{"b":null}]' }],
     reply: [() => new Reply('a', { structured: { b: 1 } }), { content: 'a', structuredContentJson: '{"b":1}' }],
     half: [() => 'a\ud800', { content: 'a\ufffd' }],
-    big: [() => 1n, { isError: true, content: 'TypeError: the function ran, but its result is not JSON: Do not know how to serialize a BigInt' },
-      { failsCleanly: TypeError }],
-    other: [() => () => 1, { isError: true, content: 'TypeError: the function ran, but its result is not JSON: it is a function' }],
+    big: [() => 1n, { structuredContentJson: '-', content: 'TypeError: the function ran, but its result is not JSON: Do not know how to serialize a BigInt' },
+      { failsCleanly: true }],
+    other: [() => () => 1, { structuredContentJson: '-', content: 'TypeError: the function ran, but its result is not JSON: it is a function' }],
     blocks: [() => new Reply('a', { blocks: [{ type: 'resource', text: 'b\ud800', mimeType: '\ud800', uri: '\ud800', name: '\ud800', data: Buffer.from('c') }] }),
       { content: 'a', blocks: [{ type: 'resource', text: 'b\ufffd', mimeType: '\ufffd', uri: '\ufffd', name: '\ufffd', data: Buffer.from('c'), size: 0, outputRef: '' }] }],
-    noBlocks: [() => new Reply('a', { blocks: {} }), { isError: true, content: 'TypeError: blocks.map is not a function' }],
-    noBlock: [() => new Reply('a', { blocks: [null] }), { isError: true, content: 'TypeError: Cannot convert undefined or null to object' }],
-    noBytes: [() => new Reply('a', { blocks: [{ data: 'é' }] }), { isError: true, content: 'Error: invalid encoding' }],
+    noBlocks: [() => new Reply('a', { blocks: {} }), { structuredContentJson: '-', content: 'TypeError: blocks.map is not a function' }],
+    noBlock: [() => new Reply('a', { blocks: [null] }), { structuredContentJson: '-', content: 'TypeError: Cannot convert undefined or null to object' }],
+    noBytes: [() => new Reply('a', { blocks: [{ data: 'é' }] }), { structuredContentJson: '-', content: 'Error: invalid encoding' }],
+    generator: [() => (function* () { yield 1 })(), { isError: true, content: 'TypeError: it returned a generator, which nobody runs' }],
     code: [() => { throw new Failure('no', { code: '\ud800' }) }, { isError: true, content: 'no', code: '\ufffd' }],
     mute: [() => { throw Object.create(null) }, { isError: true, content: 'the function failed unexpectedly' }],
     never: [() => { throw new Failure('not now', { retryAfter: 1n }) }, { isError: true, content: 'the function failed unexpectedly' }],
@@ -348,6 +349,9 @@ test('what cannot be a tool is said in one sentence, and is none', async () => {
   await assert.rejects(sidecall.work(), /the worker has no functions/)
   assert.equal(sidecall.tool({ name: 'f' }, run), run)
   assert.throws(() => sidecall.tool({ name: 'f' }, run), /the function f cannot be a tool: there is one of that name/)
+  for (const yields of [function* () { yield 1 }, async function* () { yield 1 }]) {
+    assert.throws(() => sidecall.tool({ name: 'g' }, yields), /the function g cannot be a tool: function: it yields, and nobody runs a generator/)
+  }
   for (const [settings, says] of [
     [{ name: 'a b' }, /name: want 1 to 64 of \[A-Za-z0-9._-\], got "a b"/],
     [{ maxInFlight: 0 }, /maxInFlight: want an integer of at least 1/],
@@ -384,7 +388,7 @@ test('its places are those of the functions that an adapter adds', async () => {
   }
   const key = { conversationId: 'c', turnId: '', toolUseId: '' }
   const { stream: old, own: first } = await add('slow')
-  const slow = first.waiting({ ...key, toolUseId: 'slow' }, async (_, { progress }) => {
+  const slow = first.waiting({ ...key, toolUseId: 'slow' }, { name: 'slow', arguments: '' }, async (_, { progress }) => {
     progress()
     await gate
     return 'done'
@@ -392,7 +396,7 @@ test('its places are those of the functions that an adapter adds', async () => {
   old.invoke('slow', {}, { conversationId: 'c', toolUseId: 'slow' })
   await old.next('progress')
   const { stream, own: second } = await add('quick')
-  const quick = second.waiting({ ...key, toolUseId: 'quick' }, () => 'done', () => answered)
+  const quick = second.waiting({ ...key, toolUseId: 'quick' }, { name: 'quick', arguments: '' }, () => 'done', () => answered)
   const call = { conversationId: 'c', toolUseId: 'quick' }
   stream.invoke('quick', {}, call)
   stream.call.write({ cancel: { invocationId: 'i1' } })
@@ -403,4 +407,23 @@ test('its places are those of the functions that an adapter adds', async () => {
   assert.deepEqual([(await old.next('result')).content, (await stream.next('result')).content], ['done', 'done'])
   end()
   await Promise.all([slow, quick])
+})
+
+test('of calls with one id the one that was checked runs', async () => {
+  const own = new Own(sidecall, ['pay', 'refund'], {})
+  const starting = own.start(['pay', 'refund'].map((name) => ({ name, description: '', schema: { type: 'object' } })))
+  const stream = await streams.take()
+  await stream.takeIn()
+  await starting
+  let end
+  const answered = new Promise((resolve) => (end = resolve))
+  const key = { conversationId: 'c', turnId: '', toolUseId: 'a' }
+  const waiting = [['pay', '{"cents":1}'], ['pay', '{"cents":200}'], ['refund', '{"cents":1}'], ['pay', '{']].map(([name, text]) =>
+    own.waiting(key, { name, arguments: text }, () => `${name} ${text}`, () => answered))
+  const of = { conversationId: 'c', toolUseId: 'a' }
+  assert.equal((await stream.ask('pay', { cents: 1 }, of)).content, 'pay {"cents":1}')
+  assert.equal((await stream.ask('pay', { cents: 200 }, of)).content, 'pay {"cents":200}')
+  assert.equal((await stream.ask('pay', { cents: 3 }, of)).notRun, true)
+  end()
+  await Promise.all(waiting)
 })

@@ -237,9 +237,9 @@ class OwnTest(unittest.TestCase):
         self.own = Own(self.s, Calls(self.s, {}), {"pay": "keyed"}, None)
         self.own.declare([Declared("pay", "Pay.", {"type": "object"})])
 
-    def served(self) -> Any:
-        invoke = worker_pb.WorkerInvoke(conversation_id="c", turn_id="1", tool_use_id="a")
-        return self.own._serve({}, Context(invoke, print))
+    def served(self, arguments: dict[str, Any] | None = None) -> Any:
+        invoke = worker_pb.WorkerInvoke(conversation_id="c", turn_id="1", tool_use_id="a", tool="pay")
+        return self.own._serve(arguments or {}, Context(invoke, print))
 
     def test_a_call_of_another_process_is_not_run_here(self) -> None:
         with self.assertRaisesRegex(Failure, "the process that made this call is another one, or has given it up") as caught:
@@ -255,7 +255,23 @@ class OwnTest(unittest.TestCase):
         with self.own._waiting(Call("a", "pay"), IDS, body, loop), self.assertRaisesRegex(Failure, "has ended") as caught:
             self.served()
         self.assertTrue(caught.exception.not_run)
-        self.assertEqual(self.own._asked, {})
+        self.assertEqual(self.own._asked, [])
+
+    def test_of_calls_with_one_id_the_one_that_was_checked_runs(self) -> None:
+        def waiting(call: Call, says: str) -> Any:
+            return self.own._waiting(call, IDS, lambda: says, None)
+
+        with (
+            waiting(Call("a", "pay", {"cents": 1}), "paid 1"),
+            waiting(Call("a", "pay", '{"cents": 200}'), "paid 200"),
+            waiting(Call("a", "refund", {"cents": 1}), "refunded"),
+            waiting(Call("a", "pay", "{"), "no JSON"),
+        ):
+            self.assertEqual(self.served({"cents": 1}), "paid 1")
+            self.assertEqual(self.served({"cents": 200}), "paid 200")
+            with self.assertRaises(Failure) as caught:
+                self.served({"cents": 3})
+            self.assertTrue(caught.exception.not_run)
 
     def test_adapters_of_one_client_serve_each_others_calls(self) -> None:
         other = Own(self.s, Calls(self.s, {}), None, None)

@@ -7,6 +7,7 @@ import asyncio
 import functools
 import json
 import os
+import signal
 import sys
 import tempfile
 import time
@@ -428,6 +429,23 @@ class LaunchTest(unittest.TestCase):
                 os.close(ends)
                 os.close(waits)
                 os.waitpid(fork, 0)
+
+    def test_a_fork_ends_nothing_of_it(self) -> None:
+        ended = self.program("#!/bin/sh\necho '{\"listen\": \"tcp://127.0.0.1:1\"}'\ncat >/dev/null\n")
+        with Sidecall.launch({}, binary=ended, start_timeout=1) as s:
+            assert s._launched is not None
+            assert s._launched._directory is not None
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                fork = os.fork()
+            if fork == 0:
+                signal.alarm(10)  # the threads that it would wait for are not in this process
+                s.close()
+                asyncio.run(AsyncSidecall.close(mock.Mock(_pid=s._pid)))
+                os._exit(0 if s._launched.ended() is None else 1)
+            self.assertEqual(os.waitpid(fork, 0)[1], 0)
+            self.assertTrue(s._launched._directory.exists())
+            self.assertIsNone(s._launched.ended())
 
     def test_what_a_script_around_it_prints_is_passed_over(self) -> None:
         wrapped = self.program("#!/bin/sh\necho starting\necho null\necho 1\necho '{}'\necho '{\"listen\": \"tcp://127.0.0.1:1\"}'\ncat >/dev/null\n")

@@ -7,7 +7,7 @@ import enum
 import json
 import sys
 import unittest
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Annotated, Any, Literal, NewType, Optional, TypedDict
 from unittest import mock
@@ -210,6 +210,12 @@ class ToolTest(unittest.TestCase):
 
         def fine(a: int) -> None: ...
 
+        def yields() -> Iterator[int]:
+            yield 1
+
+        async def yields_async() -> AsyncIterator[int]:
+            yield 1
+
         for function, said, says in (
             (untyped, {}, "the function untyped cannot be a tool: its parameter a has no type"),
             (many, {}, r"its parameter \*a: .* takes any number of arguments"),
@@ -223,6 +229,8 @@ class ToolTest(unittest.TestCase):
             (fine, {"input_schema": "object"}, "input_schema: want a JSON Schema as a dict, got a str"),
             (fine, {"output_schema": {"a": object()}}, "output_schema: want what JSON can hold"),
             (5, {}, "want a function, got 5"),
+            (yields, {}, "the function yields cannot be a tool: it yields"),
+            (yields_async, {"name": "y"}, "the function y cannot be a tool: it yields"),
         ):
             w = Worker("w")
             with self.subTest(says), self.assertRaisesRegex(WrongTool, says) as caught:

@@ -283,6 +283,12 @@ class WorkTest(unittest.TestCase):
         async def exits_async() -> None:
             raise SystemExit("I go")
 
+        async def breaks_off() -> None:
+            raise BreakOff("enough")
+
+        async def interrupts() -> None:
+            raise KeyboardInterrupt
+
         def declined() -> None:
             raise Failure("declined") from KeyError("a")
 
@@ -291,6 +297,8 @@ class WorkTest(unittest.TestCase):
 
         def never() -> None:
             raise Failure("not now", not_run=True, retry_after=float("nan"))
+
+        class BreakOff(BaseException): ...
 
         class Mute(Exception):
             def __str__(self) -> str:
@@ -301,7 +309,8 @@ class WorkTest(unittest.TestCase):
 
         wrong: Any = 5
         unexpected = {"is_error": True, "content": "the function failed unexpectedly"}
-        clean: dict[str, Any] = {"clean": (ValueError, KeyError), "clean_cause": KeyError, "went_on": KeyError, "otherwise": KeyError, "nan": ValueError}
+        no_json = {"structured_content_json": "-"}  # it ran, whatever is said of what it raises
+        clean: dict[str, Any] = {"clean": (ValueError, KeyError), "clean_cause": KeyError, "went_on": KeyError, "otherwise": KeyError, "nan": True}
         cases: dict[str, tuple[Callable[[], Any], dict[str, Any]]] = {
             "text": (lambda: "a", {"content": "a"}),
             "nothing": (lambda: None, {}),
@@ -311,9 +320,9 @@ class WorkTest(unittest.TestCase):
             "reply": (lambda: Reply("a", {"b": 1}), {"content": "a", "structured_content_json": '{"b": 1}'}),
             "half": (lambda: "a\ud800", {"content": "a?"}),
             "awaitable": (lambda: asyncio.sleep(0, "later"), {"content": "later"}),
-            "nan": (lambda: float("nan"), {"is_error": True, "content": NOT_JSON + "Out of range float values are not JSON"}),
-            "object": (lambda: Ellipsis, {"is_error": True, "content": NOT_JSON + "there is nothing for a ellipsis"}),
-            "number_as_text": (lambda: Reply(wrong), {"is_error": True, "content": "AttributeError: 'int' object has no attribute 'encode'"}),
+            "nan": (lambda: float("nan"), {**no_json, "content": NOT_JSON + "Out of range float values are not JSON"}),
+            "object": (lambda: Ellipsis, {**no_json, "content": NOT_JSON + "there is nothing for a ellipsis"}),
+            "number_as_text": (lambda: Reply(wrong), {**no_json, "content": "AttributeError: 'int' object has no attribute 'encode'"}),
             "unsayable_failure": (never, unexpected),
             "mute": (mute, unexpected),
             "raises": (lambda: {}["a"], {"is_error": True, "content": "KeyError: 'a'"}),
@@ -326,6 +335,9 @@ class WorkTest(unittest.TestCase):
             "fails": (fails, {"is_error": True, "content": "not now", "code": "RATE_LIMITED", "not_run": True, "retry_after": Duration(seconds=2)}),
             "fails_async": (fails_async, {"is_error": True, "content": "ValueError: no such order"}),
             "exits_async": (exits_async, {"is_error": True, "content": "SystemExit: I go"}),
+            "breaks_off": (breaks_off, {"is_error": True, "content": "BreakOff: enough"}),
+            "interrupts": (interrupts, {"is_error": True, "content": "KeyboardInterrupt"}),
+            "generator": (lambda: (i for i in "a"), {"is_error": True, "content": "TypeError: it returned a generator, which nobody runs"}),
         }
 
         def worker() -> Worker:
@@ -526,6 +538,22 @@ class WorkTest(unittest.TestCase):
         with self.assertLogs("sidecall", "WARNING") as said:  # whoever runs it reads of refusals, also of those for now
             self.each(one, test)
         self.assertIn("looks for a sidecar again: the sidecar refuses the worker w: as the test wants it", said.output[0])
+
+    def test_it_comes_again_with_the_functions_that_it_had(self) -> None:
+        made: list[Worker] = []
+
+        def worker() -> Worker:
+            made.append(one())
+            return made[-1]
+
+        def test(fake: Fake, at: At) -> None:
+            stream = fake.stream()
+            stream.take_in()
+            made[-1].tool(name="g")(lambda: "g")  # for the next work
+            stream.says.put(None)
+            self.assertEqual([tool.name for tool in fake.stream().take_in().tools], ["f"])
+
+        self.each(worker, test)
 
     def test_a_sidecar_that_goes_lets_its_calls_end(self) -> None:
         gates: list[threading.Event] = []

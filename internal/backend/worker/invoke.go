@@ -42,6 +42,9 @@ func (b *Backend) Invoke(ctx context.Context, call backend.Invocation) (tool.Rep
 		select {
 		case o := <-inv.done:
 			failpoint.Hit(failpoint.ResponseRead)
+			if hasEnded(ctx) { // both at once
+				return o.readLate(ctx, &inv.call)
+			}
 			return o.read(&inv.call)
 		case <-look.C:
 			if failure := b.lookAgain(inv); failure != nil {
@@ -52,6 +55,15 @@ func (b *Backend) Invoke(ctx context.Context, call backend.Invocation) (tool.Rep
 			return b.giveUp(ctx, inv)
 		}
 	}
+}
+
+// hasEnded reports whether a context has ended. One whose time is over may not have said so
+// yet, and its function has been told by the clock of its worker.
+func hasEnded(ctx context.Context) bool {
+	if end, ok := ctx.Deadline(); ok && !time.Now().Before(end) {
+		<-ctx.Done()
+	}
+	return ctx.Err() != nil
 }
 
 // lookAgain ends the wait of a call whose tool nobody serves, and did not when it was

@@ -349,6 +349,26 @@ func TestCancel(t *testing.T) {
 }
 
 // The place of a call is the function's until it ends, whoever waits for it.
+// A function whose time ends is cancelled in its worker too, and says so: that is how it ends,
+// and no word of its own that it had done nothing, whichever of the two is seen first.
+func TestAFunctionThatEndsWithItsTime(t *testing.T) {
+	for range 20 {
+		synctest.Test(t, func(t *testing.T) {
+			r := start(t, Config{}, nil)
+			p := r.hire(registration("agent", "add")).alive()
+			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+			defer cancel()
+			call := to("add")
+			call.FailsCleanly = true
+			done := r.call(ctx, call)
+			in := p.invoked()
+			time.Sleep(time.Minute)
+			p.result(&sidecallv1.WorkerResult{InvocationId: in.GetInvocationId(), IsError: true})
+			(<-done).want(t, tool.CodeTimeout, tool.Ambiguous)
+		})
+	}
+}
+
 func TestAFunctionThatDoesNotEndKeepsItsPlace(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := start(t, Config{}, nil)

@@ -60,7 +60,7 @@ func read(r *sidecallv1.WorkerResult, call *backend.Invocation) (tool.Reply, *to
 	structured := bytes.TrimSpace([]byte(r.GetStructuredContentJson()))
 	if len(structured) > 0 && !json.Valid(structured) {
 		if failure == nil {
-			return tool.Reply{}, unreadable()
+			return tool.Reply{}, unreadable(r.GetContent())
 		}
 		structured = nil // what the worker says of a failure counts
 	}
@@ -146,12 +146,19 @@ func (b *reader) blocks(blocks []*sidecallv1.ContentBlock) {
 }
 
 // unreadable is a result that cannot be read. The function ran; what it did is not in
-// doubt.
-func unreadable() *tool.Failure {
+// doubt. Clients send one for what a function returned and JSON cannot hold, with the
+// reason as its content.
+func unreadable(content string) *tool.Failure {
 	return &tool.Failure{
 		Code: tool.CodeInvalidOutput, Evidence: tool.Definite, ErrorType: "invalid_output", CallerFault: true,
 		Constraint: "the function ran, but its structured content is not JSON",
+		Message:    said(content),
 	}
+}
+
+// said is what a failure repeats of the worker's words.
+func said(content string) string {
+	return tool.ShortenBytes(strings.ToValidUTF8(content, "\uFFFD"), maxMessage)
 }
 
 // sayable are the codes that a worker may give: those that say something about the
@@ -169,7 +176,7 @@ func failed(r *sidecallv1.WorkerResult, call *backend.Invocation) *tool.Failure 
 	f := &tool.Failure{
 		Code: tool.Code(r.GetCode()), Evidence: tool.NotExecuted, ErrorType: "not_run", CallerFault: true,
 		Constraint: "the worker says that the function was not run",
-		Message:    tool.ShortenBytes(strings.ToValidUTF8(r.GetContent(), "\uFFFD"), maxMessage),
+		Message:    said(r.GetContent()),
 		RetryAfter: min(max(r.GetRetryAfter().AsDuration(), 0), maxWait),
 	}
 	known := slices.Contains(sayable, f.Code)

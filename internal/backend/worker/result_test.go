@@ -71,7 +71,7 @@ func TestWhatAWorkerReturns(t *testing.T) {
 			}
 		})
 	}
-	if _, failure := read(&sidecallv1.WorkerResult{StructuredContentJson: "{"}, &full); failure == nil || failure.Code != tool.CodeInvalidOutput || failure.Evidence != tool.Definite {
+	if _, failure := read(&sidecallv1.WorkerResult{Content: "it is NaN", StructuredContentJson: "-"}, &full); failure == nil || failure.Code != tool.CodeInvalidOutput || failure.Evidence != tool.Definite || failure.Message != "it is NaN" {
 		t.Errorf("what is no JSON: %v", failure)
 	}
 	many := make([]*sidecallv1.ContentBlock, maxBlocks+1)

@@ -28,6 +28,11 @@ export class Batch {
     return new Map(places.map((place, i) => [place, results[i]!]))
   }
 
+  /** Whether a call with this id is among them: two in one message have no answer each. */
+  has(id: Call['toolUseId']): boolean {
+    return [...this.#calls.values()].some((call) => call.toolUseId === id)
+  }
+
   /** The result of a call. One that is aborted leaves the others alone; the last one cancels the request. */
   async result(call: Call, signal: AbortSignal | null | undefined): Promise<ExecuteToolResponse> {
     const place = Symbol()

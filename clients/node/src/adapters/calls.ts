@@ -105,14 +105,15 @@ export class Calls<C> {
     asked.signal?.throwIfAborted()
     const call = this.#call(asked)
     const ids = this.#ids(of, found)
-    const result = () => this.#batch(ids).result(call, asked.signal)
-    return body === undefined ? result() : this.#own.waiting({ ...ids, toolUseId: String(call.toolUseId) }, body, result)
+    const result = () => this.#batch(ids, call).result(call, asked.signal)
+    return body === undefined ? result() : this.#own.waiting({ ...ids, toolUseId: String(call.toolUseId) }, asked, body, result)
   }
 
   /** Whether a call waits for a person, for frameworks that ask before they run it: it is held then, and nothing is run in
    * either case. */
   async isHeld(asked: Asked, of: C, found: Found): Promise<boolean> {
-    return (await this.#batch(this.#ids(of, found), true).result(this.#call(asked), asked.signal)).hold !== null
+    const call = this.#call(asked)
+    return (await this.#batch(this.#ids(of, found), call, true).result(call, asked.signal)).hold !== null
   }
 
   /** Checked alone, so that one that cannot be sent spoils nobody else's. */
@@ -142,14 +143,14 @@ export class Calls<C> {
     return new WrongField('conversationId', `this run has none: ${this.#how}`)
   }
 
-  #batch(ids: Ids, holdOnly = false): Batch {
+  #batch(ids: Ids, call: Call, holdOnly = false): Batch {
     const key = JSON.stringify([ids.conversationId, ids.promptId, ids.turnId, holdOnly])
     let batch = this.#open.get(key)
-    if (batch === undefined) {
-      batch = new Batch(async (calls, signal) => {
-        this.#open.delete(key) // what comes later is another one
+    if (batch === undefined || batch.has(call.toolUseId)) {
+      const mine: Batch = (batch = new Batch(async (calls, signal) => {
+        if (this.#open.get(key) === mine) this.#open.delete(key) // what comes later is another one
         return calls.length === 0 ? [] : (await this.#client.runTools(message(calls), { ...this.#fields, ...ids, ...(holdOnly && { holdOnly }), signal })).results
-      })
+      }))
       this.#open.set(key, batch)
     }
     return batch

@@ -6,6 +6,7 @@
  * model is told.
  */
 import { AsyncLocalStorage } from 'node:async_hooks'
+import { isDeepStrictEqual } from 'node:util'
 
 import { serve, type Sidecall } from '../client.js'
 import { serving } from '../current.js'
@@ -72,8 +73,16 @@ export interface Key {
   toolUseId: string | undefined
 }
 
+/** What a call calls, and with what. */
+export interface Made {
+  name: string
+  /** The JSON text. */
+  arguments: string
+}
+
 /** A call that this process has made and waits for. */
 interface Asked {
+  made: Made
   body: Body
   around: <T>(run: () => T) => T
 }
@@ -128,8 +137,8 @@ export class Own {
   }
 
   /** Sends a call of a function, which comes back to the body while it is waited for. */
-  async waiting<T>(key: Key, body: Body, send: () => Promise<T>): Promise<T> {
-    return this.#crew.waiting(key, { body, around: AsyncLocalStorage.snapshot() }, send)
+  async waiting<T>(key: Key, made: Made, body: Body, send: () => Promise<T>): Promise<T> {
+    return this.#crew.waiting(key, { made, body, around: AsyncLocalStorage.snapshot() }, send)
   }
 }
 
@@ -199,11 +208,21 @@ class Crew {
 
   /** Runs a call that has come back. */
   run(input: unknown, context: Context): unknown {
-    const asked = [...(this.#asked.get(named(context)) ?? [])].at(-1)
+    const known = [...(this.#asked.get(named(context)) ?? [])]
+    // A model may give calls of one turn the same id: what was checked is what runs.
+    const asked = known.length > 1 ? known.find(({ made }) => isOf(made, context.tool, input)) : known[0]
     if (asked === undefined) {
       throw new Failure('the process that made this call is another one, or has given it up', { code: 'DEPENDENCY_UNAVAILABLE', notRun: true })
     }
     return asked.around(() => serving(context, () => asked.body(input, context)))
+  }
+}
+
+function isOf(made: Made, tool: string, input: unknown): boolean {
+  try {
+    return made.name === tool && isDeepStrictEqual(JSON.parse(made.arguments || '{}'), input)
+  } catch { // it is no JSON
+    return false
   }
 }
 

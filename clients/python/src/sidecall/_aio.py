@@ -46,7 +46,7 @@ class AsyncSidecall:
         """As Sidecall."""
         at = address(target)
         self._target = target
-        self._id = uuid.uuid4().hex
+        self._id, self._pid = uuid.uuid4().hex, os.getpid()
         _channel.check_socket(at)
         self._patience = seconds(patience, "patience")
         everything = [*_channel.OPTIONS, *options]
@@ -244,6 +244,8 @@ class AsyncSidecall:
 
     async def close(self) -> None:
         """As Sidecall.close."""
+        if self._pid != os.getpid():  # nor is the event loop of its works
+            return
         for work in self._works:
             await work.stop()
         await self._channel.close(None)

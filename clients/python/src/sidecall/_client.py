@@ -46,7 +46,7 @@ class Sidecall:
         on asking, in seconds, while the sidecar is away."""
         at = address(target)
         self._target = target
-        self._id = uuid.uuid4().hex
+        self._id, self._pid = uuid.uuid4().hex, os.getpid()
         _channel.check_socket(at)
         self._patience = seconds(patience, "patience")
         everything = [*_channel.OPTIONS, *options]
@@ -306,9 +306,11 @@ class Sidecall:
     def close(self) -> None:
         """Closes the connection. The sidecar finishes and records what it has
         begun; one that was launched ends then. Functions that serve calls may finish
-        first."""
+        first. In a fork it ends nothing of the process that made the client."""
         for work in self._works:
             work.stop()
+        if self._pid != os.getpid():  # what they wait for is not in this process
+            return
         self._channel.close()
         if self._launched is not None:
             self._launched.stop()

@@ -107,6 +107,12 @@ def result_of(value: Any) -> pb.WorkerResult:
     return pb.WorkerResult(content=readable(reply.content), structured_content_json=structured, blocks=reply.blocks)
 
 
+def unreadable(why: Exception) -> pb.WorkerResult:
+    """A result that cannot be sent. The function ran, so it is no failure of its, which might
+    say that nothing was done: what it says is no JSON, and the sidecar knows what that means."""
+    return pb.WorkerResult(content=readable(f"{type(why).__name__}: {why}"), structured_content_json="-")
+
+
 def failure_of(error: BaseException, clean: tuple[type[BaseException], ...] = ()) -> pb.WorkerResult:
     """What a function raised; ``clean`` is what it raises when it has done nothing. The
     Failure that an adapter makes of an exception has that as its cause; of any other the

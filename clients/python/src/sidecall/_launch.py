@@ -62,6 +62,8 @@ class Launched:
         self._reader.start()
         self._hearer.start()
         self._stays = False
+        #: Of another process, which this one is a fork of.
+        self._is_anothers = False
         #: Where it serves, once it is awaited.
         self.target = ""
 
@@ -100,7 +102,7 @@ class Launched:
 
     def ended(self) -> LaunchFailed | None:
         """How it ended, and what it said at last; None while it runs."""
-        code = self._process.poll()
+        code = None if self._is_anothers else self._process.poll()
         if code is None:
             return None
         self._reader.join(timeout=5)  # a process of its own may hold its log open
@@ -134,7 +136,8 @@ class Launched:
 
     def forget(self) -> None:
         """Lets go of its standard input: it is that of the process that this one is a fork
-        of, and ends with that."""
+        of, and ends with that; nothing is known here of its end."""
+        self._is_anothers = True
         if self._process.stdin is not None:
             self._process.stdin.close()
 

@@ -11,7 +11,7 @@ import threading
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from sidecall._context import Context, Failure, _current, failure_of, fit, readable, result_of
+from sidecall._context import Context, Failure, _current, failure_of, fit, readable, result_of, unreadable
 from sidecall._line import Line
 from sidecall._places import Places
 from sidecall._worker import Function, Worker
@@ -194,15 +194,21 @@ class _Running:
             if inspect.isawaitable(value):
                 self._in_thread = False
                 value = await value
-        except (Exception, SystemExit) as e:  # sys.exit ends a call, and not the program
+            if inspect.isgenerator(value) or inspect.isasyncgen(value):
+                raise TypeError("it returned a generator, which nobody runs")
+        except asyncio.CancelledError:
+            raise
+        except BaseException as e:  # sys.exit ends a call, and not the program
+            if isinstance(e, KeyboardInterrupt) and threading.current_thread() is threading.main_thread():
+                raise  # of who sits before it
             if not isinstance(e, Failure):
                 log.warning("the function %s failed", function.declared.name, exc_info=e)
             return failure_of(e, function.clean)
         try:
             return result_of(value)
         except Exception as e:  # it ran
-            log.warning("the function %s failed", function.declared.name, exc_info=e)
-            return failure_of(e)
+            log.warning("the result of the function %s cannot be sent", function.declared.name, exc_info=e)
+            return unreadable(e)
 
 
 def _read(arguments: str) -> Any:

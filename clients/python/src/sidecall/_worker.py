@@ -35,6 +35,7 @@ Effect = Literal["read_only", "idempotent", "keyed", "non_idempotent"]
 Clean = bool | type[BaseException] | tuple[type[BaseException], ...]
 
 _NAME = re.compile("[A-Za-z0-9_-]{1,64}")
+_GENERATORS = (inspect.isgeneratorfunction, inspect.isasyncgenfunction)
 _WORKER_NAME = re.compile("[A-Za-z0-9._-]{1,64}")
 
 
@@ -147,14 +148,15 @@ class Worker:
 
 
 def with_settings(worker: Any, settings: Mapping[str, Any]) -> Worker:
-    """A worker with other settings and the same functions."""
+    """A worker with other settings and the functions that there are: those that come later are for
+    the next work, and not for the next stream of this one."""
     if not isinstance(worker, Worker):
         raise WrongField("worker", f"want a Worker, got a {type(worker).__name__}")
     known = ("name", "backend", "max_in_flight", "grace")
     for key in settings:
         if key not in known:
             raise WrongField(key, f"there is no such setting{_near(key, known)}")
-    return dataclasses.replace(worker, **settings)
+    return dataclasses.replace(worker, functions=dict(worker.functions), **settings)
 
 
 def declare(name: Any, description: Any, schema: Schema, **said: Any) -> pb.WorkerTool:
@@ -229,6 +231,8 @@ Reader = Callable[[Any, Mapping[str, Any], Context], Any]
 
 def _signature(function: Any, scope: Mapping[str, Any], schema: Schema | None) -> tuple[Reader, Schema]:
     """How a function is called with arguments of JSON, and their schema."""
+    if any(is_generator(of) for is_generator in _GENERATORS for of in (function, _annotated_of(function))):
+        raise NoSchema("it yields, and nobody runs a generator")
     try:
         parameters = inspect.signature(function).parameters.values()
     except (ValueError, TypeError) as e:

@@ -13,6 +13,7 @@ import concurrent.futures
 import contextlib
 import contextvars
 import inspect
+import json
 import threading
 import weakref
 from collections.abc import Callable, Iterator, Mapping
@@ -51,20 +52,28 @@ class Declared:
     schema: Mapping[str, Any]
 
 
-@dataclass
+@dataclass(eq=False)
 class _Asked:
     """A call that this process has made, and waits for."""
 
+    key: _Key
+    call: Call
     body: Body
     loop: asyncio.AbstractEventLoop | None
     around: contextvars.Context
     #: What ends the framework's run, and is no failure of the function.
     passed: BaseException | None = None
 
+    def is_for(self, tool: str, arguments: Mapping[str, Any]) -> bool:
+        """Whether it is a call of this tool with these arguments."""
+        with contextlib.suppress(ValueError):  # the other one is no JSON
+            return self.call.tool_name == tool and json.loads(self.call.arguments_json() or "{}") == arguments
+        return False
+
 
 #: The calls that were made by each client: adapters that have one client share them, as
 #: the sidecar shares its calls among their workers.
-_ASKED: weakref.WeakKeyDictionary[Sidecall | AsyncSidecall, dict[_Key, _Asked]] = weakref.WeakKeyDictionary()
+_ASKED: weakref.WeakKeyDictionary[Sidecall | AsyncSidecall, list[_Asked]] = weakref.WeakKeyDictionary()
 
 
 class Own:
@@ -88,7 +97,7 @@ class Own:
         #: Of all that it registers, one after the other: what was begun before goes on.
         self._places = Places(self._settings.max_in_flight)
         self._passes = passes
-        self._asked = _ASKED.setdefault(client, {})
+        self._asked = _ASKED.setdefault(client, [])
         self._functions: dict[str, Function] = {}
         self._registered: frozenset[str] = frozenset()
         self._lock = threading.Lock()
@@ -193,16 +202,20 @@ class Own:
     @contextlib.contextmanager
     def _waiting(self, call: Call, ids: Fields, body: Body, loop: asyncio.AbstractEventLoop | None) -> Iterator[_Asked]:
         key = (str(ids.get("conversation_id") or ""), str(ids.get("turn_id") or ""), str(call.tool_use_id))
-        asked = self._asked[key] = _Asked(body, loop, contextvars.copy_context())
+        asked = _Asked(key, call, body, loop, contextvars.copy_context())
+        self._asked.append(asked)
         try:
             yield asked
         finally:
-            if self._asked.get(key) is asked:
-                del self._asked[key]
+            self._asked.remove(asked)
 
     def _serve(self, arguments: Mapping[str, Any], context: Context) -> Any:
         """Runs a call that has come back, in a thread of the worker's."""
-        asked = self._asked.get((context.conversation_id, context.turn_id, context.tool_use_id))
+        key = (context.conversation_id, context.turn_id, context.tool_use_id)
+        known = [asked for asked in list(self._asked) if asked.key == key]
+        if len(known) > 1:  # a model may give calls of one turn the same id: what was checked is what runs
+            known = [asked for asked in known if asked.is_for(context.tool, arguments)]
+        asked = known[0] if known else None
         if asked is None:
             raise Failure("the process that made this call is another one, or has given it up", code="DEPENDENCY_UNAVAILABLE", not_run=True)
         asked.around.run(_current.set, context)
