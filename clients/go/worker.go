@@ -82,8 +82,9 @@ type Function struct {
 	Sequential bool
 	// Polling: calls with the same arguments and outcome are expected.
 	Polling bool
-	// FailsCleanly: a call that returns an error has done nothing. Unsaid, the outcome of
-	// one that must not be repeated is unknown then.
+	// FailsCleanly: a call that returns an error has done nothing, unless its context has
+	// ended; nothing is said of one that panics. Unsaid, the outcome of one that must not be
+	// repeated is unknown then.
 	FailsCleanly bool
 	// CleanError says the same of some errors: whether the call that returned it has done
 	// nothing. nil: of none.
@@ -116,7 +117,7 @@ func Add[In, Out any](w *Worker, f Function, do func(ctx context.Context, in In)
 	tool := &sidecallv1.WorkerTool{
 		Name: f.Name, Description: f.Description, Effect: sidecallv1.Effect(f.Effect), Annotations: f.Annotations,
 		InputSchemaJson: string(input), OutputSchemaJson: string(f.OutputSchema),
-		Sequential: f.Sequential, Polling: f.Polling, FailsCleanly: f.FailsCleanly, CancelWithCaller: f.CancelWithCaller,
+		Sequential: f.Sequential, Polling: f.Polling, CancelWithCaller: f.CancelWithCaller,
 		AttemptTimeout: durationOf(f.AttemptTimeout), Deadline: durationOf(f.Deadline),
 	}
 	if _, err := proto.Marshal(tool); err != nil { // it is not UTF-8: no registration could be sent
@@ -135,7 +136,7 @@ func Add[In, Out any](w *Worker, f Function, do func(ctx context.Context, in In)
 		switch {
 		case err == nil:
 			return resultOf(out), nil
-		case f.CleanError != nil && f.CleanError(err):
+		case f.FailsCleanly && ctx.Err() == nil, f.CleanError != nil && f.CleanError(err):
 			return nil, cleanly(err)
 		default:
 			return nil, err

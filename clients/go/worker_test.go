@@ -124,10 +124,10 @@ type sum struct {
 	C string `json:"c,omitempty"`
 }
 
-// added returns a worker with one function.
 // errClean is what a function returns when it has done nothing.
 var errClean = errors.New("clean")
 
+// added returns a worker with one function.
 func added[In, Out any](t *testing.T, do func(context.Context, In) (Out, error)) *sidecall.Worker {
 	t.Helper()
 	w := &sidecall.Worker{Name: "agent"}
@@ -230,6 +230,44 @@ func TestWhatAFunctionSays(t *testing.T) {
 				t.Errorf("it says %v; want %v", got.GetResult(), c.want)
 			}
 		})
+	}
+}
+
+// An error of a function that fails cleanly says that nothing was done; a panic says nothing, nor does that
+// the function was broken off.
+func TestAFunctionThatFailsCleanly(t *testing.T) {
+	for arguments, want := range map[string]*sidecallv1.WorkerResult{
+		`{"a":1}`: {InvocationId: "1", Content: "declined", Code: "UNRECOVERABLE", NotRun: true, IsError: true},
+		`{"a":2}`: {InvocationId: "1", Content: "the function failed unexpectedly", IsError: true},
+		`{"a":3}`: {InvocationId: "1", Content: "context deadline exceeded", IsError: true},
+	} {
+		w := &sidecall.Worker{Name: "agent"}
+		err := sidecall.Add(w, sidecall.Function{Name: "pay", FailsCleanly: true}, func(ctx context.Context, in sum) (string, error) {
+			switch in.A {
+			case 1:
+				return "", errors.New("declined")
+			case 2:
+				panic("paid, and lost its way")
+			}
+			<-ctx.Done()
+			return "", ctx.Err()
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		f, _, _ := employ(t, w)
+		l := f.next(t)
+		if declared := l.register.GetTools()[0]; declared.GetFailsCleanly() {
+			t.Errorf("it is declared as %v", declared)
+		}
+		left := time.Hour
+		if arguments == `{"a":3}` {
+			left = time.Millisecond
+		}
+		l.invoke(&sidecallv1.WorkerInvoke{InvocationId: "1", Tool: "pay", ArgumentsJson: arguments, Deadline: durationpb.New(left)})
+		if got := l.hears().GetResult(); !proto.Equal(got, want) {
+			t.Errorf("%s: it says %v; want %v", arguments, got, want)
+		}
 	}
 }
 

@@ -175,7 +175,8 @@ export class Shift {
       hasRun = true
       return fit(resultOf(value), this.#most)
     } catch (error) {
-      return fit(hasRun ? unreadable(error) : failureOf(error, one.clean), this.#most)
+      const clean = one.clean === true && signal.aborted ? [] : one.clean // that it was broken off says nothing
+      return fit(hasRun ? unreadable(error) : failureOf(error, clean), this.#most)
     }
   }
 

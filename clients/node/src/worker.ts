@@ -84,7 +84,7 @@ export interface Served {
   declared: Partial<WorkerTool>
   arguments: Arguments
   /** What it throws when it has done nothing. */
-  clean: readonly ErrorClass[]
+  clean: true | readonly ErrorClass[]
   run: (input: unknown, context: Context) => unknown
 }
 
@@ -121,10 +121,10 @@ export function served(settings: unknown, run: unknown): Served {
     }
     const given = argumentsOf(input, name)
     const declared = {
-      ...rest, name, failsCleanly: failsCleanly === true, inputSchemaJson: given.json, outputSchemaJson: output === undefined ? '' : JSON.stringify(output),
+      ...rest, name, inputSchemaJson: given.json, outputSchemaJson: output === undefined ? '' : JSON.stringify(output),
       effect: (effect ?? 'EFFECT_NON_IDEMPOTENT') as WorkerTool['effect'], ...times({ attemptTimeout, deadline }),
     }
-    const clean = typeof failsCleanly === 'boolean' ? [] : (failsCleanly as readonly ErrorClass[])
+    const clean = failsCleanly === true || ((failsCleanly || []) as readonly ErrorClass[])
     if (/GeneratorFunction/.test(Object.prototype.toString.call(run))) throw new WrongField('function', 'it yields, and nobody runs a generator')
     return { declared, arguments: given, clean, run: aFunction(run, 'function') as Served['run'] }
   } catch (error) {
@@ -178,7 +178,7 @@ export function unreadable(why: unknown): Partial<WorkerResult> {
 
 /** What a function threw, on the wire; clean is what it throws when it has done nothing. What an adapter makes of an error
  * has that as its cause. */
-export function failureOf(error: unknown, clean: readonly ErrorClass[] = []): Partial<WorkerResult> {
+export function failureOf(error: unknown, clean: Served['clean'] = []): Partial<WorkerResult> {
   try {
     return toldOf(error, clean)
   } catch { // an error that cannot be told
@@ -186,9 +186,9 @@ export function failureOf(error: unknown, clean: readonly ErrorClass[] = []): Pa
   }
 }
 
-function toldOf(error: unknown, clean: readonly ErrorClass[]): Partial<WorkerResult> {
+function toldOf(error: unknown, clean: Served['clean']): Partial<WorkerResult> {
   // Of any other error the cause says nothing: the function may have gone on after it.
-  const isClean = clean.some((one) => error instanceof one || (error instanceof Failure && error.cause instanceof one))
+  const isClean = clean === true || clean.some((one) => error instanceof one || (error instanceof Failure && error.cause instanceof one))
   // Not to be made again by itself: it would fail again.
   const hard = isClean ? { notRun: true, code: 'UNRECOVERABLE' } : {}
   if (!(error instanceof Failure)) return { content: readable(String(error)), isError: true, ...hard }

@@ -135,6 +135,7 @@ test('what functions return and throw', async () => {
     throws: [() => { throw new RangeError('no such order') }, { isError: true, content: 'RangeError: no such order' }],
     clean: [() => { throw new RangeError('no such order') },
       { isError: true, content: 'RangeError: no such order', notRun: true, code: 'UNRECOVERABLE' }, { failsCleanly: [TypeError, RangeError] }],
+    always: [() => { throw 'no such order' }, { isError: true, content: 'no such order', notRun: true, code: 'UNRECOVERABLE' }, { failsCleanly: true }],
     cleanCause: [() => { throw Object.assign(new Failure('declined'), { cause: new RangeError('x') }) },
       { isError: true, content: 'declined', notRun: true, code: 'UNRECOVERABLE' }, { failsCleanly: RangeError }],
     // After the first way it tried another, of which nobody knows.
@@ -155,6 +156,7 @@ test('a call is cancelled, and its time has an end', async () => {
     signal.addEventListener('abort', () => reject(signal.reason))
     progress('begun')
   })
+  sidecall.tool({ name: 'paid', failsCleanly: true }, aborted)
   const { stream } = await working({ aborted })
   stream.invoke('aborted')
   assert.equal((await stream.next('progress')).note, 'begun')
@@ -164,6 +166,10 @@ test('a call is cancelled, and its time has an end', async () => {
   stream.invoke('aborted', {}, { deadline: { seconds: 0, nanos: 1_000_000 } })
   await stream.next('progress')
   assert.equal((await stream.next('result')).content, 'the time of the call is over')
+  stream.invoke('paid', {}, { deadline: { seconds: 0, nanos: 1_000_000 } })
+  await stream.next('progress')
+  const { content, isError, notRun } = await stream.next('result') // that it was broken off says nothing
+  assert.deepEqual([content, isError, notRun], ['the time of the call is over', true, false])
 })
 
 test('a time that no timer holds does not end at once', async () => {

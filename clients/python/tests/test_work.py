@@ -310,7 +310,7 @@ class WorkTest(unittest.TestCase):
         wrong: Any = 5
         unexpected = {"is_error": True, "content": "the function failed unexpectedly"}
         no_json = {"structured_content_json": "-"}  # it ran, whatever is said of what it raises
-        clean: dict[str, Any] = {"clean": (ValueError, KeyError), "clean_cause": KeyError, "went_on": KeyError, "otherwise": KeyError, "nan": True}
+        clean: dict[str, Any] = {"clean": (ValueError, KeyError), "clean_cause": KeyError, "went_on": KeyError, "otherwise": KeyError, "nan": True, "always": True}
         cases: dict[str, tuple[Callable[[], Any], dict[str, Any]]] = {
             "text": (lambda: "a", {"content": "a"}),
             "nothing": (lambda: None, {}),
@@ -327,6 +327,7 @@ class WorkTest(unittest.TestCase):
             "mute": (mute, unexpected),
             "raises": (lambda: {}["a"], {"is_error": True, "content": "KeyError: 'a'"}),
             "clean": (lambda: {}["a"], {"is_error": True, "content": "KeyError: 'a'", "not_run": True, "code": "UNRECOVERABLE"}),
+            "always": (lambda: {}["a"], {"is_error": True, "content": "KeyError: 'a'", "not_run": True, "code": "UNRECOVERABLE"}),
             "clean_cause": (declined, {"is_error": True, "content": "declined", "not_run": True, "code": "UNRECOVERABLE"}),
             "went_on": (went_on, {"is_error": True, "content": "TimeoutError: no answer"}),
             "otherwise": (lambda: "a".index("b"), {"is_error": True, "content": "ValueError: substring not found"}),
@@ -376,6 +377,12 @@ class WorkTest(unittest.TestCase):
                     return "undone"
                 return ""
 
+            @w.tool(fails_cleanly=True)
+            def breaks(context: Context) -> None:
+                context.progress("begun")
+                context.wait_cancelled()
+                raise ValueError("paid")
+
             @w.tool
             async def is_ended(context: Context) -> None:
                 context.progress("begun")
@@ -386,12 +393,12 @@ class WorkTest(unittest.TestCase):
         def test(fake: Fake, at: At) -> None:
             stream = fake.stream()
             stream.take_in()
-            for tool, said in (("looks", "undone, True"), ("awaits", "undone"), ("is_ended", "the call was cancelled")):
+            for tool, said in (("looks", "undone, True"), ("awaits", "undone"), ("breaks", "ValueError: paid"), ("is_ended", "the call was cancelled")):
                 stream.invoke(tool)
                 self.assertEqual(stream.next("progress").note, "begun")
                 stream.cancel()
                 result = stream.next("result")
-                self.assertEqual((result.content, result.is_error, result.not_run), (said, tool == "is_ended", False))
+                self.assertEqual((result.content, result.is_error, result.not_run), (said, tool in ("breaks", "is_ended"), False))
             stream.cancel("another")
             stream.invoke("looks", deadline=Duration(nanos=1_000_000))  # which is over at once
             result = stream.heard.get(timeout=LONG)

@@ -203,7 +203,8 @@ class _Running:
                 raise  # of who sits before it
             if not isinstance(e, Failure):
                 log.warning("the function %s failed", function.declared.name, exc_info=e)
-            return failure_of(e, function.clean)
+            anything = function.clean == (BaseException,)  # but not that it was broken off
+            return failure_of(e, () if anything and self._context.cancelled else function.clean)
         try:
             return result_of(value)
         except Exception as e:  # it ran

@@ -128,13 +128,12 @@ class Worker:
         name = said.get("name") or getattr(function, "__name__", type(function).__name__)
         try:
             _check(said)
-            always, clean = clean_of(said.get("fails_cleanly", False), "fails_cleanly")
-            said = {**said, "fails_cleanly": always}
+            clean = clean_of(said.get("fails_cleanly", False), "fails_cleanly")
             read, schema = _signature(function, scope, said.get("input_schema"))
             description = said.get("description")
             declared = declare(
                 name, inspect.getdoc(function) or "" if description is None else description, schema,
-                **{key: value for key, value in said.items() if key not in ("name", "description", "input_schema")},
+                **{key: value for key, value in said.items() if key not in ("name", "description", "input_schema", "fails_cleanly")},
             )  # fmt: skip
         except (NoSchema, WrongField) as e:
             raise WrongTool(f"the function {name} cannot be a tool: {e}") from e
@@ -173,19 +172,19 @@ def declare(name: Any, description: Any, schema: Schema, **said: Any) -> pb.Work
         annotations=dict(said.get("annotations") or {}),
         attempt_timeout=_time(said, "attempt_timeout"),
         deadline=_time(said, "deadline"),
-        **{key: bool(said.get(key, False)) for key in ("sequential", "polling", "fails_cleanly", "cancel_with_caller")},
+        **{key: bool(said.get(key, False)) for key in ("sequential", "polling", "cancel_with_caller")},
     )
 
 
-def clean_of(said: Any, at: str) -> tuple[bool, tuple[type[BaseException], ...]]:
-    """Whether all that a function raises says that nothing was done, and else what does."""
+def clean_of(said: Any, at: str) -> tuple[type[BaseException], ...]:
+    """What a function raises that has done nothing."""
     if isinstance(said, bool):
-        return said, ()
+        return (BaseException,) if said else ()
     types = said if isinstance(said, tuple) else (said,)
     for one in types:
         if not isinstance(one, type) or not issubclass(one, BaseException):
             raise WrongField(at, f"want True, or types of exceptions, got {said!r}")
-    return False, types
+    return types
 
 
 _SAID = (

@@ -110,15 +110,13 @@ class Own:
         for function in functions:
             if function.name in self._functions:
                 raise WrongTool(f"the function {function.name} cannot be a tool: there is one of that name")
-            always, clean = self._clean.get(function.name, (False, ()))
             try:
                 tool = declare(
-                    function.name, function.description, dict(function.schema), fails_cleanly=always,
-                    effect=self._effects.get(function.name, "non_idempotent"),
+                    function.name, function.description, dict(function.schema), effect=self._effects.get(function.name, "non_idempotent")
                 )  # fmt: skip
             except WrongField as e:
                 raise WrongTool(f"the function {function.name} cannot be a tool: {e}") from e
-            self._functions[function.name] = Function(tool, self._serve, is_async=False, clean=clean)
+            self._functions[function.name] = Function(tool, self._serve, is_async=False, clean=self._clean.get(function.name, ()))
             self._starting = None
 
     def check_names(self) -> None:
