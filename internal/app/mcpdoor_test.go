@@ -463,6 +463,22 @@ func TestAFloodOfHandshakes(t *testing.T) {
 	}
 }
 
+// What a client says of itself is kept as long as its session, so it is short.
+func TestWhatIsKeptForASessionIsShort(t *testing.T) {
+	s := newShop(t)
+	text := strings.Repeat("x", 64<<10)
+	const hello = `{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{},"clientInfo":{"name":"x","version":"%s"}}}`
+	if _, said := posted(t, s.url+"/mcp", fmt.Sprintf(hello, text)); !strings.Contains(said, "-32602") || !strings.Contains(said, "65536 bytes") {
+		t.Error(said)
+	}
+	if code, said := posted(t, s.url+"/mcp", fmt.Sprintf(hello, text[1000:])); code != http.StatusOK || !strings.Contains(said, `"capabilities"`) {
+		t.Errorf("%d %s", code, said)
+	}
+	if err := s.connect(t, "2025-11-25", nil).SetLoggingLevel(t.Context(), &mcp.SetLoggingLevelParams{Level: mcp.LoggingLevel(text)}); err == nil || !strings.Contains(err.Error(), "65536 bytes") { //nolint:staticcheck // it works as long as clients have it
+		t.Errorf("a level: %v", err)
+	}
+}
+
 // Two ids that are no texts were one: what could not be read of them was the same.
 func TestWhatIsNoTextIsRefused(t *testing.T) {
 	s := newShop(t)

@@ -275,6 +275,9 @@ func newFace(ctx context.Context, options *Options, profile string, leaving *syn
 func (f *face) receive(next sdk.MethodHandler) sdk.MethodHandler {
 	return func(ctx context.Context, method string, req sdk.Request) (_ sdk.Result, err error) {
 		defer f.options.recovered(method, &err)
+		if tooLong(method, req) {
+			return nil, errLasting
+		}
 		if result := forwarded[method]; result != nil && f.hasServers {
 			return f.forward(ctx, method, req, result())
 		}
