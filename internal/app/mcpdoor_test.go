@@ -13,6 +13,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -476,6 +477,29 @@ func TestWhatIsKeptForASessionIsShort(t *testing.T) {
 	}
 	if err := s.connect(t, "2025-11-25", nil).SetLoggingLevel(t.Context(), &mcp.SetLoggingLevelParams{Level: mcp.LoggingLevel(text)}); err == nil || !strings.Contains(err.Error(), "65536 bytes") { //nolint:staticcheck // it works as long as clients have it
 		t.Errorf("a level: %v", err)
+	}
+}
+
+// An idle session keeps nothing of what was last said in it.
+func TestAnIdleSessionIsSmall(t *testing.T) {
+	s := newShop(t)
+	held := func() int64 {
+		runtime.GC()
+		var now runtime.MemStats
+		runtime.ReadMemStats(&now)
+		return int64(now.HeapAlloc)
+	}
+	params := pay("", 5)
+	params.Arguments = map[string]any{"cents": 5, "note": strings.Repeat("x", 1<<20)}
+	before := held()
+	for range 40 {
+		if _, err := s.connect(t, "2025-11-25", nil).CallTool(t.Context(), params); err != nil {
+			t.Fatal(err)
+		}
+		posted(t, s.url+"/mcp", `{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{},"clientInfo":{"name":"x","version":"1"},"note":"`+strings.Repeat("x", 1<<20)+`"}}`)
+	}
+	if more := held() - before; more > 20<<20 {
+		t.Errorf("80 sessions hold %d bytes", more)
 	}
 }
 

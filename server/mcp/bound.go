@@ -73,7 +73,7 @@ func bounded(options *Options, next http.Handler, refuse func(w http.ResponseWri
 				refuse(out, err.Error(), code)
 				return
 			}
-			req.Body = io.NopCloser(bytes.NewReader(body))
+			req.Body, req.ContentLength = io.NopCloser(bytes.NewReader(body)), int64(len(body))
 		}
 		next.ServeHTTP(out, req)
 	})
