@@ -13,6 +13,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -460,6 +461,45 @@ func TestAFloodOfHandshakes(t *testing.T) {
 	}
 	if _, err := s.connect(t, "2026-07-28", nil).CallTool(t.Context(), pay("toolu_1", 5)); err != nil {
 		t.Errorf("meanwhile, without a session: %v", err)
+	}
+}
+
+// What a client says of itself is kept as long as its session, so it is short.
+func TestWhatIsKeptForASessionIsShort(t *testing.T) {
+	s := newShop(t)
+	text := strings.Repeat("x", 64<<10)
+	const hello = `{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{},"clientInfo":{"name":"x","version":"%s"}}}`
+	if _, said := posted(t, s.url+"/mcp", fmt.Sprintf(hello, text)); !strings.Contains(said, "-32602") || !strings.Contains(said, "65536 bytes") {
+		t.Error(said)
+	}
+	if code, said := posted(t, s.url+"/mcp", fmt.Sprintf(hello, text[1000:])); code != http.StatusOK || !strings.Contains(said, `"capabilities"`) {
+		t.Errorf("%d %s", code, said)
+	}
+	if err := s.connect(t, "2025-11-25", nil).SetLoggingLevel(t.Context(), &mcp.SetLoggingLevelParams{Level: mcp.LoggingLevel(text)}); err == nil || !strings.Contains(err.Error(), "65536 bytes") { //nolint:staticcheck // it works as long as clients have it
+		t.Errorf("a level: %v", err)
+	}
+}
+
+// An idle session keeps nothing of what was last said in it.
+func TestAnIdleSessionIsSmall(t *testing.T) {
+	s := newShop(t)
+	held := func() int64 {
+		runtime.GC()
+		var now runtime.MemStats
+		runtime.ReadMemStats(&now)
+		return int64(now.HeapAlloc)
+	}
+	params := pay("", 5)
+	params.Arguments = map[string]any{"cents": 5, "note": strings.Repeat("x", 1<<20)}
+	before := held()
+	for range 40 {
+		if _, err := s.connect(t, "2025-11-25", nil).CallTool(t.Context(), params); err != nil {
+			t.Fatal(err)
+		}
+		posted(t, s.url+"/mcp", `{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{},"clientInfo":{"name":"x","version":"1"},"note":"`+strings.Repeat("x", 1<<20)+`"}}`)
+	}
+	if more := held() - before; more > 20<<20 {
+		t.Errorf("80 sessions hold %d bytes", more)
 	}
 }
 

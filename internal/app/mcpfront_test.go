@@ -446,7 +446,7 @@ func TestPagesAndHostsThatMayNotAsk(t *testing.T) {
 			continue
 		}
 		said, _ := io.ReadAll(io.LimitReader(res.Body, 300))
-		if res.StatusCode != test.want {
+		if res.StatusCode != test.want || strings.Contains(string(said), "rpc error") {
 			t.Errorf("%s: %d %s, want %d", name, res.StatusCode, said, test.want)
 		}
 		_ = res.Body.Close()

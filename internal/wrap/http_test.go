@@ -34,6 +34,7 @@ type site struct {
 	// the sessions before the last one.
 	plain, listens, keeps bool
 	own                   chan string
+	first                 chan string // own of the first session, where that is another
 	// cuts is how many streams break off before their answer, which is kept for who resumes.
 	cuts int
 	kept map[string][]string
@@ -206,7 +207,7 @@ func (s *site) get(w http.ResponseWriter, r *http.Request) {
 	after := r.Header.Get("Last-Event-ID")
 	s.mu.Lock()
 	s.gets = append(s.gets, after)
-	kept, listens, unknown := s.kept[after], s.listens, r.Header.Get("Mcp-Session-Id") != s.known
+	kept, listens, unknown := s.kept[after], s.listens, !s.keeps && r.Header.Get("Mcp-Session-Id") != s.known
 	s.mu.Unlock()
 	switch {
 	case unknown:
@@ -225,14 +226,19 @@ func (s *site) get(w http.ResponseWriter, r *http.Request) {
 	if kept != nil {
 		return
 	}
+	own := s.own
+	if s.first != nil && r.Header.Get("Mcp-Session-Id") == "session 1" {
+		own = s.first
+	}
 	for {
 		select {
-		case line := <-s.own:
+		case line := <-own:
 			if line == "end" {
 				return
 			}
 			out.send(line)
 		case <-r.Context().Done():
+			s.stub.enter("listened")
 			return
 		}
 	}
@@ -338,6 +344,33 @@ func TestOverHTTPOneRequestFindsNoSession(t *testing.T) {
 	w.say(`{"jsonrpc":"2.0","method":"stub/go"}`)
 	has(t, w.answer("3"), `"later":true`)
 	has(t, w.answer("1"), "at last")
+}
+
+// What a server works on it may speak of where it says things by itself: what it asks there reaches the
+// client, and the answer the server, for as long as the call is under way.
+func TestOverHTTPWhatIsUnderWayAsksUnasked(t *testing.T) {
+	t.Parallel()
+	w := start(t, "plain", false)
+	w.site.listens, w.site.keeps, w.site.first = true, true, make(chan string, 10)
+	w.site.refuse = func(rw http.ResponseWriter, _ *http.Request, m stubMessage) bool {
+		if m.Params.Name == "blocks" {
+			http.Error(rw, "default backend - 404", http.StatusNotFound)
+		}
+		return m.Params.Name == "blocks"
+	}
+	w.say(`{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":"2025-11-25"}}`)
+	w.await(`"serverInfo"`)
+	w.say(`{"jsonrpc":"2.0","method":"notifications/initialized"}`)
+	w.say(`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"wait"}}`)
+	w.await("stub/held")
+	has(t, w.call("2", "blocks", "b"), "OUTCOME_UNKNOWN")
+	has(t, w.call("3", "charge", "c"), "charged")
+	w.site.first <- `{"jsonrpc":"2.0","id":"q9","method":"roots/list"}`
+	w.await("roots/list")
+	w.say(`{"jsonrpc":"2.0","id":"q9","result":{"roots":[]}}`)
+	w.say(`{"jsonrpc":"2.0","method":"stub/go"}`)
+	has(t, w.answer("1"), "at last")
+	w.until("the stream of the first session has ended", func() bool { return w.entries("listened") == 1 })
 }
 
 // The answer to a request whose stream breaks off is asked for, and nothing is sent again.

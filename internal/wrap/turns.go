@@ -5,23 +5,27 @@ import (
 	"sync"
 )
 
-// turns are the servers that there are: the one that is spoken to, and those before it that still have
-// something to answer.
+// turns are the servers that there are: the one that is spoken to, one that is greeted yet, and those that
+// have ended and still have something to answer.
 type turns struct {
-	mu       sync.Mutex
-	now      *server       // nil while there is none
-	turned   chan struct{} // closed when now is another
-	draining map[*server]bool
+	mu     sync.Mutex
+	now    *server       // nil while there is none
+	turned chan struct{} // closed when now is another
+	all    map[*server]bool
 }
 
-// turn says which server there is, and which is drained, if one is.
-func (t *turns) turn(s, drained *server) {
+// begun says that something may come of a server.
+func (t *turns) begun(s *server) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.all[s] = true
+}
+
+// turn says which server is spoken to.
+func (t *turns) turn(s *server) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.now = s
-	if drained != nil {
-		t.draining[drained] = true
-	}
 	close(t.turned)
 	t.turned = make(chan struct{})
 }
@@ -45,11 +49,10 @@ func (t *turns) server(ctx context.Context) *server {
 	}
 }
 
-// holder is the server that has what a message of the client is about: one that is being drained, or
-// else the one that there is.
+// holder is the server that has what a message of the client is about, or else the one that is spoken to.
 func (t *turns) holder(ctx context.Context, has func(*server) bool) *server {
 	t.mu.Lock()
-	for s := range t.draining {
+	for s := range t.all {
 		if has(s) {
 			t.mu.Unlock()
 			return s
@@ -63,5 +66,5 @@ func (t *turns) holder(ctx context.Context, has func(*server) bool) *server {
 func (t *turns) drained(s *server) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	delete(t.draining, s)
+	delete(t.all, s)
 }

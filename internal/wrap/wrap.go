@@ -31,7 +31,7 @@ var _ backend.Discoverer = (*Relay)(nil)
 // New returns a relay. Nothing runs yet.
 func New(o Options) *Relay {
 	o.Handshake = cmp.Or(max(o.Handshake, 0), firstHandshake)
-	r := &Relay{Options: o, ids: ids{prefix: "sidecall/" + rand.Text() + "/"}, turns: turns{turned: make(chan struct{}), draining: map[*server]bool{}}}
+	r := &Relay{Options: o, ids: ids{prefix: "sidecall/" + rand.Text() + "/"}, turns: turns{turned: make(chan struct{}), all: map[*server]bool{}}}
 	r.calls.running = map[string]context.CancelFunc{}
 	r.tools.init()
 	return r
@@ -100,10 +100,11 @@ func (r *Relay) run(ctx context.Context, drains *sync.WaitGroup) (spoke bool, wh
 	if err != nil {
 		return false, err
 	}
+	r.begun(s)
 	stop := context.AfterFunc(ctx, s.End)
 	hello := r.opening.said()
 	if hello.initialize == nil {
-		r.turn(s, nil)
+		r.turn(s)
 	} else {
 		go func() {
 			says, err := s.greet(ctx, hello)
@@ -113,14 +114,14 @@ func (r *Relay) run(ctx context.Context, drains *sync.WaitGroup) (spoke bool, wh
 				return
 			}
 			r.tools.declared(says)
-			r.turn(s, nil)
+			r.turn(s)
 			r.tools.wish()
 		}()
 	}
 	if why = s.Wait(); s.mute.Load() {
 		why = s.neverGreeted()
 	}
-	r.turn(nil, s)
+	r.turn(nil)
 	drains.Go(func() {
 		defer stop()
 		r.drain(s)

@@ -11,6 +11,9 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
+	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
+
 	"github.com/sidecall/sidecall/internal/limit"
 )
 
@@ -25,6 +28,8 @@ const (
 	// longRefusal is what is more than a refusal has to say, and shortRefusal what it says then, in bytes.
 	longRefusal  = 4 << 10
 	shortRefusal = 500
+	// maxLasting bounds what is kept of a client's message for as long as its session, in bytes.
+	maxLasting = 64 << 10
 	// WriteTime is how long a client may take to read what is written to it.
 	WriteTime = 10 * time.Second
 )
@@ -34,7 +39,20 @@ var (
 	errUnread = errors.New("there is no room for what clients have not read (limits.max_held_bytes)")
 	errText   = errors.New("the request is not valid UTF-8, as JSON is")
 	errBatch  = errors.New("a batch is not taken: send each of its messages by itself")
+	// errLasting is of a message that says too much of its client.
+	errLasting = &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: fmt.Sprintf("the parameters have more than %d bytes, which is what is kept of them for a session", maxLasting)}
 )
+
+// lasting are the messages whose parameters the library keeps for as long as their session, uncounted.
+var lasting = map[string]bool{"initialize": true, "notifications/initialized": true, "logging/setLevel": true}
+
+func tooLong(method string, req sdk.Request) bool {
+	if !lasting[method] {
+		return false
+	}
+	params, err := json.Marshal(req.GetParams())
+	return err != nil || len(params) > maxLasting
+}
 
 // bounded takes room for a request as it comes, and for each message that is written until it is
 // read: both have their time. refuse says why a request is not let in, as http.Error does.
@@ -55,7 +73,7 @@ func bounded(options *Options, next http.Handler, refuse func(w http.ResponseWri
 				refuse(out, err.Error(), code)
 				return
 			}
-			req.Body = io.NopCloser(bytes.NewReader(body))
+			req.Body, req.ContentLength = io.NopCloser(bytes.NewReader(body)), int64(len(body))
 		}
 		next.ServeHTTP(out, req)
 	})

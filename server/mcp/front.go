@@ -7,9 +7,11 @@
 package mcp
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"maps"
 	"net/http"
@@ -97,7 +99,7 @@ func (f *Front) Bounded(next http.Handler, refuse func(w http.ResponseWriter, wh
 
 func (f *Front) serve(w http.ResponseWriter, req *http.Request) {
 	if _, err := f.face(req.Context(), req.PathValue("profile")); err != nil {
-		http.Error(w, err.Error(), httpStatus(err))
+		http.Error(w, status.Convert(err).Message(), httpStatus(err))
 		return
 	}
 	if req.Method == http.MethodGet || req.Header.Get("Mcp-Method") == "subscriptions/listen" {
@@ -127,7 +129,27 @@ func (f *Front) serve(w http.ResponseWriter, req *http.Request) {
 		defer done()
 	}
 	f.stateful.ServeHTTP(w, req)
+	session := cmp.Or(req.Header.Get("Mcp-Session-Id"), w.Header().Get("Mcp-Session-Id"))
+	if session != "" && req.Method == http.MethodPost && req.ContentLength > smallWrite {
+		f.displace(req, session)
+	}
 }
+
+// displace says something short in the session of a long message: the library keeps the last one until the
+// next, and nothing counts that.
+func (f *Front) displace(req *http.Request, session string) {
+	short := req.Clone(context.WithoutCancel(req.Context())) // of a client that has left, too
+	short.Header.Set("Mcp-Session-Id", session)
+	short.Body = io.NopCloser(strings.NewReader(`{"jsonrpc":"2.0","method":"notifications/roots/list_changed"}`))
+	f.stateful.ServeHTTP(nowhere{}, short)
+}
+
+// nowhere is the answer to who does not listen.
+type nowhere http.Header
+
+func (n nowhere) Header() http.Header          { return http.Header(n) }
+func (nowhere) Write(data []byte) (int, error) { return len(data), nil }
+func (nowhere) WriteHeader(int)                {}
 
 // nameEmpty writes the headers of arguments that are empty texts in their other form: the library
 // takes one that is there and empty for one that is missing.
@@ -275,6 +297,9 @@ func newFace(ctx context.Context, options *Options, profile string, leaving *syn
 func (f *face) receive(next sdk.MethodHandler) sdk.MethodHandler {
 	return func(ctx context.Context, method string, req sdk.Request) (_ sdk.Result, err error) {
 		defer f.options.recovered(method, &err)
+		if tooLong(method, req) {
+			return nil, errLasting
+		}
 		if result := forwarded[method]; result != nil && f.hasServers {
 			return f.forward(ctx, method, req, result())
 		}

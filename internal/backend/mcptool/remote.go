@@ -53,6 +53,8 @@ type Remote struct {
 	rest  context.Context //nolint:containedctx // as life
 	end   context.CancelFunc
 	under sync.WaitGroup
+	// unasked is the stream of what the server says by itself, also of what is under way.
+	unasked sync.WaitGroup
 
 	mu sync.Mutex
 	// session and version are what the server has answered the handshake, or the version that
@@ -111,11 +113,13 @@ func (r *Remote) Wait() error {
 	return context.Cause(r.life)
 }
 
-// Drain returns when all that was under way at the end has ended.
+// Drain returns when all that was under way at the end has ended, and nothing more is heard.
 func (r *Remote) Drain() {
 	r.order.Lock()   // who has begun to send before the end has begun what is waited for
 	r.order.Unlock() //nolint:staticcheck // nothing is to be done meanwhile
 	r.under.Wait()
+	r.end()
+	r.unasked.Wait()
 }
 
 // leave tells the server that its session is not needed any more.
@@ -238,14 +242,14 @@ func (r *Remote) giveUp(m outgoing) {
 }
 
 // listen opens the stream of what the server says by itself, and opens it again for as long as
-// the session lasts.
+// the session lasts, or something is under way that it may be said of.
 func (r *Remote) listen() {
 	if r.said().version >= newestProtocol {
 		return
 	}
-	req := r.request(r.life, http.MethodGet, nil)
-	r.under.Go(func() {
-		_ = r.wire.relay(req, func(body io.ReadCloser) (heard bool, last string) { // it ends with the session
+	req := r.request(r.rest, http.MethodGet, nil)
+	r.unasked.Go(func() {
+		_ = r.wire.relay(req, func(body io.ReadCloser) (heard bool, last string) { // it ends with r.rest
 			from := newStream(body, r.wire.limit)
 			heard, _ = r.read(from, nil)
 			return heard, from.lastID
