@@ -64,7 +64,7 @@ tools:
 		200: {"", "", 0, false},
 		201: {"", "", 0, false},
 		204: {"", "", 0, false},
-		304: {"UNRECOVERABLE", "UNRECOVERABLE", hard, false},
+		304: {"UNRECOVERABLE", unknown, hard, false},
 		400: {"UNRECOVERABLE", "UNRECOVERABLE", hard, false},
 		401: {"UNAUTHENTICATED", "UNAUTHENTICATED", hard, false},
 		403: {"PERMISSION_DENIED", "PERMISSION_DENIED", hard, false},
