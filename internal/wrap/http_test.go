@@ -48,7 +48,7 @@ type site struct {
 func newSite(t *testing.T, kind, ledger string) *site {
 	t.Helper()
 	s := &site{streams: map[string]chan string{}, headers: map[string]http.Header{}, own: make(chan string, 10), kept: map[string][]string{}}
-	s.stub = stub{kind: kind, ledger: ledger, say: s.say, exit: func(int) {
+	s.stub = stub{kind: kind, ledger: ledger, say: s.say, mu: &s.mu, exit: func(int) {
 		s.known = ""
 		go s.CloseClientConnections()
 		panic(http.ErrAbortHandler)

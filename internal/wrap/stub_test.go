@@ -49,6 +49,7 @@ func TestMain(m *testing.M) {
 type stub struct {
 	kind, ledger string
 	say          func(line string)
+	mu           sync.Locker // held while it hears; nil of one that hears one message after the other
 	exit         func(code int)
 	// held are the ids of calls that wait for stub/go.
 	held []json.RawMessage
@@ -160,6 +161,10 @@ func (s *stub) hear(line string, m stubMessage) {
 			for text := ""; !strings.Contains(text, "now\n"); time.Sleep(10 * time.Millisecond) {
 				read, _ := os.ReadFile(s.ledger)
 				text = string(read)
+			}
+			if s.mu != nil {
+				s.mu.Lock()
+				defer s.mu.Unlock()
 			}
 			s.answer(m.ID, `{"later":true}`)
 		}()
