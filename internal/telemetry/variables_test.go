@@ -10,11 +10,9 @@ import (
 	"go.opentelemetry.io/otel"
 )
 
-// What the SDK says beside its errors is in the log, as all is.
-func TestTheSDKSpeaksInTheLog(t *testing.T) {
-	t.Setenv("OTEL_EXPORTER_OTLP_ENDPOINT", "http://127.0.0.1:1")
-	t.Setenv("OTEL_METRICS_EXPORTER", "none")
-	t.Setenv("OTEL_EXPORTER_OTLP_TIMEOUT", "soon")
+// logOfAStart is what is in the log of a telemetry that has started and ended.
+func logOfAStart(t *testing.T) string {
+	t.Helper()
 	before := otel.GetTextMapPropagator()
 	t.Cleanup(func() { otel.SetTextMapPropagator(before) })
 	var log bytes.Buffer
@@ -25,8 +23,17 @@ func TestTheSDKSpeaksInTheLog(t *testing.T) {
 	if err := started.Close(t.Context()); err != nil {
 		t.Error(err)
 	}
-	if !strings.Contains(log.String(), `level=ERROR msg="parse duration"`) {
-		t.Errorf("the log is\n%s", log.String())
+	return log.String()
+}
+
+// What the SDK says beside its errors is in the log, as all is.
+func TestTheSDKSpeaksInTheLog(t *testing.T) {
+	t.Setenv("OTEL_EXPORTER_OTLP_ENDPOINT", "http://127.0.0.1:1")
+	t.Setenv("OTEL_METRICS_EXPORTER", "none")
+	t.Setenv("OTEL_EXPORTER_OTLP_TIMEOUT", "soon")
+	log := logOfAStart(t)
+	if !strings.Contains(log, `level=ERROR msg="parse duration"`) {
+		t.Errorf("the log is\n%s", log)
 	}
 }
 
@@ -45,24 +52,15 @@ func TestWhatAVariableHoldsIsNotLogged(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Setenv("OTEL_EXPORTER_OTLP_ENDPOINT", "http://127.0.0.1:1")
 			t.Setenv(c.variable, c.value)
-			before := otel.GetTextMapPropagator()
-			t.Cleanup(func() { otel.SetTextMapPropagator(before) })
-			var log bytes.Buffer
-			started, err := Start(t.Context(), Service{Version: "test"}, slog.NewTextHandler(&log, nil))
-			if err != nil {
-				t.Fatal(err)
-			}
-			if err := started.Close(t.Context()); err != nil {
-				t.Error(err)
-			}
-			if strings.Contains(log.String(), "sk-live-7") {
-				t.Errorf("the log shows it:\n%s", log.String())
+			log := logOfAStart(t)
+			if strings.Contains(log, "sk-live-7") {
+				t.Errorf("the log shows it:\n%s", log)
 			}
 			if got := os.Getenv(c.variable); got != c.left {
 				t.Errorf("%q is left, want %q", got, c.left)
 			}
-			if named := strings.Contains(log.String(), c.variable+": "+c.says); named != (c.says != "") {
-				t.Errorf("the log is\n%s", log.String())
+			if named := strings.Contains(log, c.variable+": "+c.says); named != (c.says != "") {
+				t.Errorf("the log is\n%s", log)
 			}
 		})
 	}
