@@ -78,11 +78,18 @@ func TestALoop(t *testing.T) {
 	refused := func(code string) func(*sidecallv1.ExecuteToolResponse) {
 		return func(r *sidecallv1.ExecuteToolResponse) {
 			r.IsError, r.Error = true, &sidecallv1.ToolError{Code: code}
-			r.Recovery = &sidecallv1.Recovery{RequireEscalation: code == "LOOP_DETECTED"}
+			r.Recovery = &sidecallv1.Recovery{RequireEscalation: true}
 		}
 	}
 	stop := func(r *sidecallv1.ExecuteToolResponse) { r.Stop = true }
 	allow := func(context.Context, *sidecall.ToolMessages) (bool, error) { return true, nil }
+	once := func() func(context.Context, *sidecall.ToolMessages) (bool, error) {
+		asked := 0
+		return func(context.Context, *sidecall.ToolMessages) (bool, error) {
+			asked++
+			return asked == 1, nil // who is asked in vain would end it as an escalation
+		}
+	}
 	for name, c := range map[string]struct {
 		model    []string // what it says, the last for ever
 		result   func(*sidecallv1.ExecuteToolResponse)
@@ -95,8 +102,8 @@ func TestALoop(t *testing.T) {
 		"told to stop":         {model: []string{wants}, result: stop, reason: "loop_detected", turns: 1},
 		"a person is asked":    {model: []string{wants}, result: refused("LOOP_DETECTED"), reason: "escalation", turns: 1},
 		"a person allows it":   {model: []string{wants, done}, result: refused("LOOP_DETECTED"), escalate: allow, reason: "end_turn", turns: 2},
-		"the budget is spent":  {model: []string{wants}, result: refused("BUDGET_EXCEEDED"), reason: "budget_exceeded", turns: 2},
-		"it wraps up":          {model: []string{wants, done}, result: refused("BUDGET_EXCEEDED"), reason: "end_turn", turns: 2},
+		"the budget is spent":  {model: []string{wants}, result: refused("BUDGET_EXCEEDED"), escalate: once(), reason: "budget_exceeded", turns: 2},
+		"it wraps up":          {model: []string{wants, done}, result: refused("BUDGET_EXCEEDED"), escalate: allow, reason: "end_turn", turns: 2},
 		"turns are bounded":    {model: []string{wants}, result: fine, most: 3, reason: "max_turns", turns: 3},
 		"the provider cuts it": {model: []string{strings.Replace(done, "end_turn", "max_tokens", 1)}, result: fine, reason: "max_tokens", turns: 1},
 	} {

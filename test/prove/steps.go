@@ -188,7 +188,7 @@ var steps = []step{
 	},
 	{
 		name: "dead upstream", pkg: "./test/prove/overload", run: "TestDeadUpstreams", clock: true,
-		short: 4 * time.Minute, full: 15 * time.Minute,
+		short: 4 * time.Minute, full: 40 * time.Minute,
 		rows: []string{
 			"dead upstream: connections refused [embedded]",
 			"dead upstream: connections refused, breaker off [embedded]",

@@ -149,10 +149,10 @@ async function turns<M, A>(sidecar: Sidecar, loop: Loop<M, A>, ask: Ask<M, A>, i
     if (answered.held.length > 0) return 'held' // what answers a held call closes it
     if (cut === undefined) await add(loop, answered, it)
     if (answered.stop) return 'loop_detected'
-    if (answered.requireEscalation && !(await it.onEscalation?.(answered))) return 'escalation'
     const spent = answered.results.every((r) => r.error?.code === 'BUDGET_EXCEEDED')
     if (spent && toldToWrapUp) return 'budget_exceeded'
     toldToWrapUp ||= spent
+    if (answered.requireEscalation && !(await it.onEscalation?.(answered))) return 'escalation'
   }
   return 'max_turns'
 }

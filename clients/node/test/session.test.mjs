@@ -207,9 +207,12 @@ test('a call that waits for a person', async () => {
 })
 
 test('a budget that is used up leaves one turn to wrap up', async () => {
-  fake.result = (call) => ({ toolUseId: call.toolUseId, isError: true, error: { code: 'BUDGET_EXCEEDED' } })
-  let loop = await sidecall.runLoop(said(ANTHROPIC), HELLO, { conversationId: 'c' })
-  assert.deepEqual([loop.exitReason, loop.turns], ['budget_exceeded', 2])
+  const refused = (recovery) => (call) => ({ toolUseId: call.toolUseId, isError: true, error: { code: 'BUDGET_EXCEEDED' }, recovery })
+  fake.result = refused({ requireEscalation: true })
+  const asked = [] // nobody is, once there is nothing to go on with
+  let loop = await sidecall.runLoop(said(ANTHROPIC), HELLO, { conversationId: 'c', onEscalation: (m) => asked.push(m) > 0 })
+  assert.deepEqual([loop.exitReason, loop.turns, asked.length], ['budget_exceeded', 2, 1])
+  fake.result = refused(undefined)
   loop = await sidecall.runLoop(said(ANTHROPIC, DONE), HELLO, { conversationId: 'c' })
   assert.deepEqual([loop.exitReason, loop.turns], ['end_turn', 2])
 })

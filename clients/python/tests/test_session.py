@@ -288,10 +288,15 @@ class LoopTest(Both):
     def test_a_budget_that_is_used_up_leaves_one_turn_to_wrap_up(self) -> None:
         def test(fake: Fake, run: Callable[..., Any]) -> None:
             fake.result = lambda c: pb.ExecuteToolResponse(
+                tool_use_id=c.tool_use_id, is_error=True, error=pb.ToolError(code="BUDGET_EXCEEDED"),
+                recovery=pb.Recovery(require_escalation=True),
+            )
+            asked: list[Any] = []  # nobody is, once there is nothing to go on with
+            loop = run("run_loop", said(ANTHROPIC), HELLO, conversation_id="c", on_escalation=lambda m: asked.append(m) or True)
+            self.assertEqual((loop.exit_reason, loop.turns, len(asked)), ("budget_exceeded", 2, 1))
+            fake.result = lambda c: pb.ExecuteToolResponse(
                 tool_use_id=c.tool_use_id, is_error=True, error=pb.ToolError(code="BUDGET_EXCEEDED")
             )
-            loop = run("run_loop", said(ANTHROPIC), HELLO, conversation_id="c")
-            self.assertEqual((loop.exit_reason, loop.turns), ("budget_exceeded", 2))
             loop = run("run_loop", said(ANTHROPIC, DONE), HELLO, conversation_id="c")
             self.assertEqual((loop.exit_reason, loop.turns), ("end_turn", 2))
 

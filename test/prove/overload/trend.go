@@ -1,6 +1,9 @@
 package overload
 
-import "fmt"
+import (
+	"fmt"
+	"slices"
+)
 
 // Vitals are what a sidecar takes up at an instant.
 type Vitals struct {
@@ -74,6 +77,15 @@ func (s Trend) Grown() []string {
 		}
 	}
 	return grown
+}
+
+// without is the trend without what is not to be judged.
+func (s Trend) without(what func(*Vitals)) Trend {
+	rest := slices.Clone(s)
+	for i := range rest {
+		what(&rest[i])
+	}
+	return rest
 }
 
 // Most is the most of each.

@@ -52,3 +52,44 @@ func mustBeBounded(t *testing.T, violations *int, s Trend, bound Vitals) {
 		broken(t, violations, "at the most %s; the bound is %s", most, bound)
 	}
 }
+
+// What an idle sidecar may have more of after a load than before.
+const (
+	idleGoroutines = 20
+	idleFDs        = 12
+)
+
+// mustCalmDown waits until the sidecar is idle after a load and takes up what it did before
+// it, and counts when that is not so in time. It returns what it takes up then.
+func (w *world) mustCalmDown(t *testing.T, violations *int, before Vitals, within time.Duration) Vitals {
+	t.Helper()
+	bound := Vitals{
+		Heap: 2*before.Heap + flatHeap, Goroutines: before.Goroutines + idleGoroutines, FDs: before.FDs + idleFDs,
+	}
+	after := w.idle(t, bound, within)
+	if !after.bounded(bound) {
+		broken(t, violations, "idle again it takes up more: %s, then %s", before, after)
+	}
+	return after
+}
+
+// idle waits until the sidecar is idle, and no more than a bound if there is one,
+// and returns what it takes up then, or in the end.
+func (w *world) idle(t *testing.T, bound Vitals, within time.Duration) Vitals {
+	t.Helper()
+	deadline := time.Now().Add(within)
+	last := w.vitals()
+	for still := 0; still < 3 && time.Now().Before(deadline); {
+		if pause(t.Context(), 400*time.Millisecond) != nil {
+			break
+		}
+		now := w.vitals()
+		if max(now.Goroutines-last.Goroutines, last.Goroutines-now.Goroutines) < idleGoroutines/4 && now.FDs == last.FDs && now.bounded(bound) {
+			still++
+		} else {
+			still = 0
+		}
+		last = now
+	}
+	return last
+}

@@ -73,6 +73,7 @@ func startWorld(t *testing.T, store, config string, env ...string) *world {
 				t.Error(err)
 			}
 		})
+		conn.Connect() // so that what an idle sidecar takes up has the connections in it
 		w.clients = append(w.clients, sidecallv1.NewToolServiceClient(conn))
 	}
 	return w

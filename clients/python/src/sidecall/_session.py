@@ -273,15 +273,15 @@ def _turns(
         if appended.stop:
             loop.exit_reason = "loop_detected"
             return
+        if appended._spent and told_to_wrap_up:
+            loop.exit_reason = "budget_exceeded"
+            return
+        told_to_wrap_up = told_to_wrap_up or appended._spent
         if appended.require_escalation:
             allowed = False if on_escalation is None else (yield Do(on_escalation, (appended,)))
             if not allowed:
                 loop.exit_reason = "escalation"
                 return
-        if appended._spent and told_to_wrap_up:
-            loop.exit_reason = "budget_exceeded"
-            return
-        told_to_wrap_up = told_to_wrap_up or appended._spent
     loop.exit_reason = "max_turns"
 
 
