@@ -99,6 +99,7 @@ func (d *death) prove(t *testing.T, store string) {
 	t.Helper()
 	url, up := d.start(t)
 	w := startWorld(t, store, fmt.Sprintf(`
+lease: 10s
 retention: 1m
 defaults: {retry: {base: 20ms}, attempt_timeout: %s, deadline: 4s}
 backends: {up: {http: {base_url: %q, allow_private: true}, max_in_flight: 4000%s}}
