@@ -12,6 +12,8 @@ import (
 
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/sidecall/sidecall/internal/tool"
 )
 
 // maxLine bounds a message on stdio, in bytes.
@@ -91,7 +93,7 @@ func noMessage(line []byte) (code int64, why error) {
 		if !json.Valid(line) {
 			return jsonrpc.CodeParseError, errors.New("the line is no JSON")
 		}
-		return jsonrpc.CodeInvalidRequest, fmt.Errorf("the line is no message of JSON-RPC: %s", shortened(err.Error(), shortRefusal))
+		return jsonrpc.CodeInvalidRequest, fmt.Errorf("the line is no message of JSON-RPC: %s", tool.ShortenBytes(err.Error(), shortRefusal))
 	}
 	return 0, nil
 }
