@@ -82,11 +82,7 @@ func lostResult(ctx context.Context, err error) *tool.Failure {
 func flatten(header http.Header) map[string]string {
 	flat := make(map[string]string, len(header))
 	for name, values := range header {
-		if len(values) == 1 {
-			flat[lower(name)] = values[0]
-		} else {
-			flat[lower(name)] = strings.Join(values, ", ")
-		}
+		flat[lower(name)] = strings.Join(values, ", ")
 	}
 	return flat
 }
