@@ -38,8 +38,8 @@ type face struct {
 	listed map[string]*sidecallv1.Tool
 
 	subscriptions subscriptions
-	// tasks are the calls that may become tasks, while they run here: what runs in another process
-	// nobody here cancels. One whose caller leaves is cancelled where it may be.
+	// tasks are the calls that may become tasks, while they run here. Whoever cancels one lets its
+	// caller leave, which cancels what may be cancelled; what runs in another process goes on.
 	tasks cancels[identity.Call]
 	// leaving is the front's, of what ends subscriptions with a session, and of calls that have no request any more.
 	leaving *sync.WaitGroup
