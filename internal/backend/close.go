@@ -24,21 +24,19 @@ func (r *Running) Enter() bool {
 	return !r.closed
 }
 
-// Close lets nothing more in, has end ask what there is to end, and waits for it until ctx ends.
-func (r *Running) Close(ctx context.Context, name string, end func()) error {
+// Shut lets nothing more in.
+func (r *Running) Shut() {
 	r.mu.Lock()
+	defer r.mu.Unlock()
 	r.closed = true
-	r.mu.Unlock()
-	end()
-	return Closed(ctx, name, &r.WaitGroup)
 }
 
-// Closed waits until all that a backend has running has ended, or ctx has.
-func Closed(ctx context.Context, name string, running *sync.WaitGroup) error {
+// Ended waits until all has ended, or ctx has. name is the backend's.
+func (r *Running) Ended(ctx context.Context, name string) error {
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		running.Wait()
+		r.Wait()
 	}()
 	select {
 	case <-done:

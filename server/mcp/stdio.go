@@ -49,7 +49,8 @@ func (m *messages) Read(into []byte) (int, error) {
 				return 0, err
 			}
 		case len(bytes.TrimSpace(line.Text)) > 0:
-			m.rest = append(line.Text, '\n')
+			line.Text = append(line.Text, '\n')
+			m.rest = line.Text
 		}
 	}
 	n := copy(into, m.rest)

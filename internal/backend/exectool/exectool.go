@@ -70,7 +70,9 @@ func New(cfg Config) (*Backend, error) {
 
 // Close ends the commands that still run and waits for them.
 func (b *Backend) Close(ctx context.Context) error {
-	return b.running.Close(ctx, b.name, b.stopAll)
+	b.running.Shut()
+	b.stopAll()
+	return b.running.Ended(ctx, b.name)
 }
 
 // Invoke runs the command of call.Tool once.

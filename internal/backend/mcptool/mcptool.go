@@ -223,5 +223,7 @@ func (cfg Config) validate() error {
 // Close ends Run, the session and the process, and waits for them until ctx
 // ends.
 func (b *Backend) Close(ctx context.Context) error {
-	return b.running.Close(ctx, b.cfg.Name, b.close)
+	b.running.Shut()
+	b.close()
+	return b.running.Ended(ctx, b.cfg.Name)
 }

@@ -19,9 +19,10 @@ func lead(cmd *exec.Cmd, user *User) {
 // end by itself, and then grace to end after SIGTERM; cut says that it was not left to itself.
 // What is left of its group is killed, and still has to be ended with End.
 func Wait(cmd *exec.Cmd, asked <-chan struct{}, patience, grace time.Duration) (cut bool, err error) {
+	var how error // set when it has exited
 	exited := make(chan struct{})
 	go func() {
-		err = cmd.Wait()
+		how = cmd.Wait()
 		close(exited)
 	}()
 	within := func(d time.Duration) bool {
@@ -50,7 +51,7 @@ func Wait(cmd *exec.Cmd, asked <-chan struct{}, patience, grace time.Duration) (
 		}
 	}
 	kill(cmd) // at once: while anybody is left the number of the group is taken
-	return cut, err
+	return cut, how
 }
 
 // kill ends every process of the group at once. It may be called after Wait, to end

@@ -143,7 +143,7 @@ type Backend struct {
 	ending context.Context
 	end    context.CancelFunc
 	// running counts the streams and their goroutines.
-	running sync.WaitGroup
+	running backend.Running
 }
 
 var _ backend.Discoverer = (*Backend)(nil)
@@ -205,7 +205,7 @@ func (b *Backend) End() {
 // Close implements backend.Backend.
 func (b *Backend) Close(ctx context.Context) error {
 	b.End() // first: nobody enters then, and streams end with their handlers
-	return backend.Closed(ctx, b.cfg().Name, &b.running)
+	return b.running.Ended(ctx, b.cfg().Name)
 }
 
 // enter counts a stream that Close waits for; false when no more come in.
