@@ -5,8 +5,6 @@ import (
 	"google.golang.org/grpc/mem"
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/encoding/protowire"
-
-	sidecallv1 "github.com/sidecall/sidecall/proto/sidecall/v1"
 )
 
 // batchCalls is the number of the field calls of an ExecuteToolsRequest.
@@ -46,10 +44,4 @@ func callsIn(encoded []byte) (calls int) {
 func tooManyCalls(calls, most int) error {
 	return status.Errorf(codes.InvalidArgument,
 		"calls: %d calls in one request, the setting limits.max_batch takes %d at most; send the rest in a further request", calls, most)
-}
-
-// isBatch reports the one kind of request that holds calls.
-func isBatch(request any) bool {
-	_, is := request.(*sidecallv1.ExecuteToolsRequest)
-	return is
 }

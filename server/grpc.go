@@ -12,6 +12,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/grpc/health"
 	healthpb "google.golang.org/grpc/health/grpc_health_v1"
 	"google.golang.org/grpc/keepalive"
@@ -102,7 +103,7 @@ func (g *GRPC) forAgents(server *grpc.Server, in *intake, offered []string) {
 // its user, so it is to serve a unix socket.
 func (g *GRPC) Operators() *grpc.Server {
 	in := g.intake()
-	server := g.server(in, ofTenantNamed, grpc.Creds(peerCredentials{}))
+	server := g.server(in, ofTenantNamed, grpc.Creds(peerCredentials{insecure.NewCredentials()}))
 	g.forAgents(server, in, nil)
 	server.RegisterService(in.methods(&sidecallv1.OperatorService_ServiceDesc), &Operator{Executor: g.executor, Metrics: g.options.Metrics, loads: in.loads})
 	return described(server, in, g.Health)
@@ -188,15 +189,17 @@ func readable(ctx context.Context, req any, _ *grpc.UnaryServerInfo, next grpc.U
 // net of their own, nearer to the claim; this one is for everything else.
 func recovered(logger *slog.Logger) grpc.UnaryServerInterceptor {
 	return func(ctx context.Context, req any, info *grpc.UnaryServerInfo, next grpc.UnaryHandler) (res any, err error) {
-		defer func() {
-			if p := recover(); p != nil {
-				id := "err_" + rand.Text()[:12]
-				logger.ErrorContext(ctx, "panic", "id", id, "method", info.FullMethod,
-					"panic", fmt.Sprint(p), "stack", string(debug.Stack()))
-				err = status.Errorf(codes.Internal, "the sidecar failed on this request; the operator finds it in the log as %s", id)
-			}
-		}()
+		defer caught(ctx, logger, info.FullMethod, &err)
 		return next(ctx, req)
+	}
+}
+
+// caught is deferred: the error of a request that panics is a status.
+func caught(ctx context.Context, logger *slog.Logger, method string, err *error) {
+	if p := recover(); p != nil {
+		id := "err_" + rand.Text()[:12]
+		logger.ErrorContext(ctx, "panic", "id", id, "method", method, "panic", fmt.Sprint(p), "stack", string(debug.Stack()))
+		*err = status.Errorf(codes.Internal, "the sidecar failed on this request; the operator finds it in the log as %s", id)
 	}
 }
 

@@ -127,24 +127,14 @@ type pageToken struct {
 	// said then that its next page begins. Where it now says otherwise, the
 	// page is another one than before, and is listed from its beginning: rather
 	// twice than not at all.
-	After *pageKey `json:"after,omitempty"`
-	Next  string   `json:"next,omitempty"`
+	After *tool.CallID `json:"after,omitempty"`
+	Next  string       `json:"next,omitempty"`
 	// Over: there is nothing more.
 	Over bool `json:"-"`
 }
 
-// pageKey is the key of a call.
-type pageKey struct {
-	Tenant       string `json:"n,omitempty"`
-	Conversation string `json:"c,omitempty"`
-	Turn         string `json:"t,omitempty"`
-	ID           string `json:"i"`
-}
-
-func pageKeyOf(k tool.CallID) *pageKey { return &pageKey{k.Tenant, k.Conversation, k.Turn, k.ID} }
-
-// compare orders the calls of a page of the store.
-func (p *pageKey) compare(q *pageKey) int {
+// compared orders the calls of a page of the store.
+func compared(p, q tool.CallID) int {
 	return cmp.Or(cmp.Compare(p.Tenant, q.Tenant), cmp.Compare(p.Conversation, q.Conversation), cmp.Compare(p.Turn, q.Turn), cmp.Compare(p.ID, q.ID))
 }
 
@@ -176,9 +166,9 @@ func (l *listing[T]) fill(ctx context.Context) (more bool, err error) {
 		return false, err
 	}
 	calls := slices.DeleteFunc(page.Calls, func(c dedupe.Listed) bool { return !l.all && c.Key.Tenant != l.tenant })
-	slices.SortFunc(calls, func(a, b dedupe.Listed) int { return pageKeyOf(a.Key).compare(pageKeyOf(b.Key)) })
+	slices.SortFunc(calls, func(a, b dedupe.Listed) int { return compared(a.Key, b.Key) })
 	if l.at.After != nil && l.at.Next == page.Next {
-		calls = slices.DeleteFunc(calls, func(c dedupe.Listed) bool { return pageKeyOf(c.Key).compare(l.at.After) <= 0 })
+		calls = slices.DeleteFunc(calls, func(c dedupe.Listed) bool { return compared(c.Key, *l.at.After) <= 0 })
 	}
 	for i := range calls {
 		var none T
@@ -193,7 +183,7 @@ func (l *listing[T]) fill(ctx context.Context) (more bool, err error) {
 		l.found = append(l.found, described)
 		l.most--
 		l.bytes -= size
-		l.at = pageToken{From: l.at.From, After: pageKeyOf(calls[i].Key), Next: page.Next}
+		l.at = pageToken{From: l.at.From, After: &calls[i].Key, Next: page.Next}
 	}
 	l.at = pageToken{From: page.Next, Over: page.Next == ""}
 	return !l.at.Over && l.most > 0 && l.bytes > 0, nil

@@ -160,7 +160,7 @@ func every(func(string) string) bool { return true }
 
 func (m seenMetrics) numbers() *sidecallv1.LoopNumbers {
 	s := m.all
-	prompts := s.histogram(perPromptMetric, every)
+	prompts := s.histogram(perPromptMetric)
 	calls, replays := s.sum(callsMetric, every), s.sum(replaysMetric, every)
 	all := s.sum(recoveriesMetric, every)
 	n := &sidecallv1.LoopNumbers{
@@ -181,7 +181,7 @@ func (m seenMetrics) tool(t *sidecallv1.ToolOverview) {
 	its := m.byTool[t.GetToolName()]
 	t.Calls = int64(its.sum(callsMetric, every))
 	t.Errors = int64(its.sum(callsMetric, func(label func(string) string) bool { return label(errorLabel) != "" }))
-	if took := its.histogram(durationMetric, every); took.count > 0 {
+	if took := its.histogram(durationMetric); took.count > 0 {
 		t.P50, t.P99 = seconds(took.quantile(0.5)), seconds(took.quantile(0.99))
 	}
 }
@@ -197,11 +197,8 @@ type histogram struct {
 	below  []float64 // how many are not above each bound
 }
 
-func (s series) histogram(name string, counts func(label func(name string) string) bool) (h histogram) {
+func (s series) histogram(name string) (h histogram) {
 	for _, m := range s[name] {
-		if !counts(labels(m)) {
-			continue
-		}
 		h.count += float64(m.GetHistogram().GetSampleCount())
 		for i, bucket := range m.GetHistogram().GetBucket() {
 			if i == len(h.bounds) { // all series have the same bounds

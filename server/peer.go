@@ -36,8 +36,11 @@ func userOf(ctx context.Context) string {
 }
 
 // peerCredentials asks the operating system who opened each connection. What it
-// says cannot be made up by whoever connects.
-type peerCredentials struct{}
+// says cannot be made up by whoever connects. What only a client asks of credentials is
+// answered as for any connection without encryption.
+type peerCredentials struct {
+	credentials.TransportCredentials
+}
 
 // errNoPeer says that this operating system does not tell who connects.
 var errNoPeer = errors.New("this operating system does not tell who opened a unix socket")
@@ -68,20 +71,5 @@ func nameOf(uid uint32) string {
 	return "uid " + number
 }
 
-var errServerOnly = errors.New("these credentials are a server's")
-
-// ClientHandshake implements credentials.TransportCredentials.
-func (peerCredentials) ClientHandshake(context.Context, string, net.Conn) (net.Conn, credentials.AuthInfo, error) {
-	return nil, nil, errServerOnly
-}
-
-// Info implements credentials.TransportCredentials.
-func (peerCredentials) Info() credentials.ProtocolInfo {
-	return credentials.ProtocolInfo{SecurityProtocol: "peercred"}
-}
-
 // Clone implements credentials.TransportCredentials.
 func (p peerCredentials) Clone() credentials.TransportCredentials { return p }
-
-// OverrideServerName implements credentials.TransportCredentials.
-func (peerCredentials) OverrideServerName(string) error { return errServerOnly }

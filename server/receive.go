@@ -16,6 +16,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/sidecall/sidecall/internal/limit"
+	sidecallv1 "github.com/sidecall/sidecall/proto/sidecall/v1"
 )
 
 const (
@@ -174,7 +175,7 @@ func (in *intake) decode(ctx context.Context, data mem.BufferSlice, into any) er
 	if size := data.Len(); size > in.most {
 		return in.tooLarge(ctx, int64(size))
 	}
-	if isBatch(into) && in.maxBatch != nil {
+	if _, isBatch := into.(*sidecallv1.ExecuteToolsRequest); isBatch && in.maxBatch != nil {
 		if err := fewEnough(data, in.maxBatch()); err != nil {
 			return err
 		}

@@ -1,10 +1,7 @@
 package server
 
 import (
-	"crypto/rand"
-	"fmt"
 	"log/slog"
-	"runtime/debug"
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
@@ -56,15 +53,7 @@ func (g *GRPC) forWorkers(server *grpc.Server, in *intake, offered []string) {
 // Serve takes one worker in. A sidecar that drains takes none; those that it has it
 // keeps until their calls have ended.
 func (w *workerService) Serve(stream WorkerStream) (err error) {
-	ctx := stream.Context()
-	defer func() {
-		if p := recover(); p != nil {
-			id := "err_" + rand.Text()[:12]
-			w.logger.ErrorContext(ctx, "panic", "id", id, "method", sidecallv1.WorkerService_Serve_FullMethodName,
-				"panic", fmt.Sprint(p), "stack", string(debug.Stack()))
-			err = status.Errorf(codes.Internal, "the sidecar failed on this stream; the operator finds it in the log as %s", id)
-		}
-	}()
+	defer caught(stream.Context(), w.logger, sidecallv1.WorkerService_Serve_FullMethodName, &err)
 	if w.drain.Draining() {
 		return errDraining
 	}

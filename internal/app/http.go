@@ -22,6 +22,7 @@ func buildHTTP(b blueprint) (built, error) {
 		AllowPrivate: cfg.AllowPrivate, MaxConns: cfg.MaxConns, DisableHTTP2: !cfg.HTTP2,
 		ConnectTimeout: cfg.ConnectTimeout, IdleTimeout: cfg.IdleTimeout,
 		HidePath: len(cfg.BaseURL.References()) > 0,
+		Mask:     secretsOf(entrustedHTTP(b.config)).set().Replace,
 	}
 	if proxy := cfg.Proxy.Reveal(); proxy != "" {
 		parsed, err := url.Parse(proxy)

@@ -73,6 +73,16 @@ func Classify(ctx context.Context, err error, wrote bool) *tool.Failure {
 	return failure
 }
 
+// ContextEnded is the failure of a call whose context has ended; late is what is said
+// where its time was over.
+func ContextEnded(ctx context.Context, evidence tool.Evidence, late string) *tool.Failure {
+	f := &tool.Failure{Code: tool.CodeTimeout, Evidence: evidence, ErrorType: ErrorTypeTimeout, Constraint: late, Err: context.Cause(ctx)}
+	if !errors.Is(ctx.Err(), context.DeadlineExceeded) {
+		f.Code, f.ErrorType, f.Constraint, f.CallerFault = tool.CodeCancelled, ErrorTypeCancelled, "the call was cancelled", true
+	}
+	return f
+}
+
 // NoneFit is the failure of a request that was not sent, since upstream had ended
 // every connection that it found, or sent on it what nobody had asked for.
 func NoneFit() *tool.Failure {

@@ -9,6 +9,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/sidecall/sidecall/internal/backend/lines"
+	"github.com/sidecall/sidecall/internal/backend/mcptool"
 )
 
 // fromClient reads what the client says, until it has gone.
@@ -20,8 +21,8 @@ func (r *Relay) fromClient(ctx context.Context, executor Executor) {
 		case err != nil:
 			return
 		case ln.Giant:
-			id, _ := ofGiant(ln)
-			r.refuse(id, codeInvalidRequest, fmt.Sprintf("the message has %d bytes; at most %d are read", ln.Size, MaxMessage))
+			id, _ := mcptool.OfGiant(ln.Text, ln.Tail)
+			r.refuse(json.RawMessage(id), codeInvalidRequest, fmt.Sprintf("the message has %d bytes; at most %d are read", ln.Size, MaxMessage))
 		case len(text) == 0:
 		case text[0] == '[' && r.Observe == nil:
 			r.refuse(nil, codeInvalidRequest, "batches are not taken: MCP has none since the revision of 2025-06-18; send each message by itself")

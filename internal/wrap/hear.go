@@ -140,12 +140,12 @@ func (s *server) withdrawn(text []byte, m message) []byte {
 // Giant implements mcptool.Listener. What answers the relay or the client is told to be too long; of
 // anything else only its length is known.
 func (s *server) Giant(ln lines.Line) (answers bool) {
-	id, isRequest := ofGiant(ln)
-	if id == nil || isRequest {
+	id, answers := mcptool.OfGiant(ln.Text, ln.Tail)
+	if id == nil || !answers {
 		s.Log.Warn("a message of the server is too long, and is left out", "bytes", ln.Size, "limit", MaxMessage)
 		return false
 	}
-	s.Lost(id, nil, mcptool.Relayed{Size: ln.Size})
+	s.Lost(json.RawMessage(id), nil, mcptool.Relayed{Size: ln.Size})
 	return true
 }
 

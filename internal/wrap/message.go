@@ -4,13 +4,11 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
-	"regexp"
 
 	jsonv2 "github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/sidecall/sidecall/internal/backend"
-	"github.com/sidecall/sidecall/internal/backend/lines"
 )
 
 // The methods that the relay knows.
@@ -65,44 +63,6 @@ func identified(id jsontext.Value) bool {
 
 func (m *message) is(method string) bool { return m.Method != nil && *m.Method == method }
 
-// idAtEnd is how a message ends whose id comes last, or last but the version.
-var idAtEnd = regexp.MustCompile(`"id"\s*:\s*("(?:[^"\\]|\\.){1,200}"|-?[0-9]{1,17})\s*(?:,\s*"jsonrpc"\s*:\s*"2\.0"\s*)?\}\s*$`)
-
-// ofGiant is what can be told of a message that is too long to be read: its id and whether it is
-// a request. Without an id nobody waits for an answer.
-func ofGiant(ln lines.Line) (id json.RawMessage, request bool) {
-	decoder := jsontext.NewDecoder(bytes.NewReader(ln.Text), backend.LooseJSON...)
-	if start, err := decoder.ReadToken(); err != nil || start.Kind() != '{' {
-		return nil, false
-	}
-	for decoder.PeekKind() == '"' {
-		name, err := decoder.ReadToken()
-		if err != nil {
-			break
-		}
-		key := name.String()
-		value, err := decoder.ReadValue()
-		if err != nil {
-			break // what is long
-		}
-		switch key {
-		case "method":
-			request = true
-		case "id":
-			id = bytes.Clone(value)
-		}
-	}
-	if id == nil {
-		if found := idAtEnd.FindSubmatch(ln.Tail); found != nil {
-			id = found[1]
-		}
-	}
-	if !identified(jsontext.Value(id)) {
-		return nil, request
-	}
-	return id, request
-}
-
 // marshal renders what always can be.
 func marshal(value any) []byte {
 	var b bytes.Buffer
@@ -120,11 +80,7 @@ func request(id string, method string, params []byte) []byte {
 }
 
 func note(method string, params any) []byte {
-	return marshal(struct {
-		Version string `json:"jsonrpc"`
-		Method  string `json:"method"`
-		Params  any    `json:"params,omitempty"`
-	}{"2.0", method, params})
+	return object{{"jsonrpc", marshal("2.0")}, {"method", marshal(method)}, {"params", marshal(params)}}.text()
 }
 
 // answered is an answer with a result, or an error, as it came.

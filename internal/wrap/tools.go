@@ -8,19 +8,13 @@ import (
 	"sync"
 	"time"
 
-	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
-
 	"github.com/sidecall/sidecall/internal/backend/mcptool"
 	"github.com/sidecall/sidecall/internal/output"
 	"github.com/sidecall/sidecall/internal/tool"
 )
 
-const (
-	// listTime bounds one reading of the tool list.
-	listTime = time.Minute
-	// maxPages bounds its pages.
-	maxPages = 1000
-)
+// listTime bounds one reading of the tool list.
+const listTime = time.Minute
 
 var errDown = errors.New("the server is not running")
 
@@ -206,8 +200,7 @@ func (r *Relay) list(ctx context.Context) ([]tool.Discovered, error) {
 	}
 	meta := r.opening.said().meta
 	listing := mcptool.NewListing(r.Log, r.tools.isKeyed())
-	cursor := ""
-	for range maxPages {
+	err := listing.Read(func(cursor string) (json.RawMessage, error) {
 		params := map[string]any{}
 		if meta != nil {
 			params["_meta"] = meta
@@ -215,21 +208,10 @@ func (r *Relay) list(ctx context.Context) ([]tool.Discovered, error) {
 		if cursor != "" {
 			params["cursor"] = cursor
 		}
-		result, err := s.ask(ctx, methodList, params)
-		if refused, ok := errors.AsType[*jsonrpc.Error](err); ok && refused.Code == jsonrpc.CodeMethodNotFound {
-			return []tool.Discovered{}, nil // a server of prompts or resources alone
-		}
-		if err != nil {
-			return nil, err
-		}
-		next, err := listing.Add(result)
-		if err != nil {
-			return nil, err
-		}
-		if next == "" || next == cursor {
-			break
-		}
-		cursor = next
+		return s.ask(ctx, methodList, params)
+	})
+	if err != nil {
+		return nil, err
 	}
 	return append([]tool.Discovered{}, listing.Tools()...), nil
 }

@@ -3,7 +3,6 @@ package mcp
 import (
 	"context"
 	"strings"
-	"sync"
 	"time"
 
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
@@ -17,9 +16,7 @@ const askTime = 20 * time.Minute
 type asking struct {
 	// life ends all of them.
 	life context.Context //nolint:containedctx // the front's, not a request's
-
-	mu   sync.Mutex
-	open map[*context.CancelFunc]string // with the session
+	open cancels[string] // by session
 }
 
 // bounded has no question wait for ever: not beyond its time, its session, or the front.
@@ -29,27 +26,13 @@ func (a *asking) bounded(next sdk.MethodHandler) sdk.MethodHandler {
 			return next(ctx, method, req)
 		}
 		ctx, cancel := context.WithTimeout(ctx, askTime)
-		defer cancel()
+		defer a.open.add(req.GetSession().ID(), cancel)()
 		defer context.AfterFunc(a.life, cancel)()
-		a.mu.Lock()
-		a.open[&cancel] = req.GetSession().ID()
-		a.mu.Unlock()
-		defer func() {
-			a.mu.Lock()
-			defer a.mu.Unlock()
-			delete(a.open, &cancel)
-		}()
 		return next(ctx, method, req)
 	}
 }
 
 // end ends the questions of a session.
 func (a *asking) end(session string) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	for cancel, of := range a.open {
-		if of == session {
-			(*cancel)()
-		}
-	}
+	a.open.cancel(func(of string) bool { return of == session })
 }

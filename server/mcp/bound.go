@@ -15,6 +15,7 @@ import (
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/sidecall/sidecall/internal/limit"
+	"github.com/sidecall/sidecall/internal/tool"
 )
 
 const (
@@ -54,9 +55,11 @@ func tooLong(method string, req sdk.Request) bool {
 	return err != nil || len(params) > maxLasting
 }
 
-// bounded takes room for a request as it comes, and for each message that is written until it is
-// read: both have their time. refuse says why a request is not let in, as http.Error does.
-func bounded(options *Options, next http.Handler, refuse func(w http.ResponseWriter, why string, code int)) http.Handler {
+// Bounded is a handler under the bounds of the front, and for what is served beside it: it takes room
+// for a request as it comes, and for each message that is written until it is read; both have their
+// time. refuse says why a request is not let in, as http.Error does.
+func (f *Front) Bounded(next http.Handler, refuse func(w http.ResponseWriter, why string, code int)) http.Handler {
+	options := &f.options
 	return http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
 		out := &patient{ResponseWriter: w, bytes: options.Bytes}
 		defer out.wait() // for what is written at the end
@@ -175,12 +178,12 @@ func refusal(said []byte) []byte {
 		} `json:"error"`
 	}
 	if json.Unmarshal(said, &whole) != nil {
-		return []byte(shortened(string(said), shortRefusal))
+		return []byte(tool.ShortenBytes(string(said), shortRefusal))
 	}
 	if len(whole.ID) > shortRefusal {
 		whole.ID = nil
 	}
-	whole.Error.Message = shortened(whole.Error.Message, shortRefusal)
+	whole.Error.Message = tool.ShortenBytes(whole.Error.Message, shortRefusal)
 	encoded, _ := json.Marshal(whole) // of what was read of JSON
 	return encoded
 }
@@ -189,15 +192,4 @@ func refusal(said []byte) []byte {
 func (p *patient) FlushError() error {
 	p.wait()
 	return http.NewResponseController(p.ResponseWriter).Flush()
-}
-
-// shortened is a text of at most so many bytes, with what shows that it was longer.
-func shortened(s string, most int) string {
-	if len(s) <= most {
-		return s
-	}
-	for most > 0 && !utf8.RuneStart(s[most]) {
-		most--
-	}
-	return s[:most] + "…"
 }

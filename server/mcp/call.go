@@ -12,6 +12,7 @@ import (
 	"google.golang.org/grpc/metadata"
 
 	"github.com/sidecall/sidecall/internal/mcpresult"
+	"github.com/sidecall/sidecall/internal/tool"
 	sidecallv1 "github.com/sidecall/sidecall/proto/sidecall/v1"
 )
 
@@ -137,7 +138,7 @@ const shownArguments = 2000
 func waiting(res *sidecallv1.ExecuteToolResponse, params *sdk.CallToolParamsRaw, of named, at round) *sdk.CallToolResult {
 	hold := res.GetHold()
 	message := fmt.Sprintf("%s is held until a person allows it: %s. Nothing was sent. Its arguments: %s.",
-		params.Name, hold.GetReason(), shortened(string(params.Arguments), shownArguments))
+		params.Name, hold.GetReason(), tool.ShortenBytes(string(params.Arguments), shownArguments))
 	if until := hold.GetExpiresAt(); until != nil {
 		message += fmt.Sprintf(" It can be allowed until %s", until.AsTime().UTC().Format(time.RFC3339))
 	} else {

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"log/slog"
 	"runtime/debug"
+	"strings"
 	"sync"
 	"time"
 
@@ -37,7 +38,9 @@ type face struct {
 	listed map[string]*sidecallv1.Tool
 
 	subscriptions subscriptions
-	tasks         tasks
+	// tasks are the calls that may become tasks, while they run here. Whoever cancels one lets its
+	// caller leave, which cancels what may be cancelled; what runs in another process goes on.
+	tasks cancels[identity.Call]
 	// leaving is the front's, of what ends subscriptions with a session, and of calls that have no request any more.
 	leaving *sync.WaitGroup
 }
@@ -168,7 +171,7 @@ func listed(tool *sidecallv1.Tool) (*sdk.Tool, error) {
 	told := &sdk.Tool{
 		Name: tool.GetName(), Description: tool.GetDescription(), InputSchema: input, Title: tool.GetAnnotations()["title"],
 		Annotations: annotations(tool),
-		Meta:        sdk.Meta{metaEffect: effectWord(tool.GetEffect())},
+		Meta:        sdk.Meta{metaEffect: strings.ToLower(strings.TrimPrefix(tool.GetEffect().String(), "EFFECT_"))},
 	}
 	if tool.GetEffect() != sidecallv1.Effect_EFFECT_READ_ONLY {
 		told.Meta[metaIdempotency] = howToName
@@ -196,19 +199,6 @@ func annotations(tool *sidecallv1.Tool) *sdk.ToolAnnotations {
 		IdempotentHint:  effect == sidecallv1.Effect_EFFECT_READ_ONLY || effect == sidecallv1.Effect_EFFECT_IDEMPOTENT,
 		DestructiveHint: hint("destructiveHint"),
 		OpenWorldHint:   hint("openWorldHint"),
-	}
-}
-
-func effectWord(effect sidecallv1.Effect) string {
-	switch effect {
-	case sidecallv1.Effect_EFFECT_READ_ONLY:
-		return "read_only"
-	case sidecallv1.Effect_EFFECT_IDEMPOTENT:
-		return "idempotent"
-	case sidecallv1.Effect_EFFECT_KEYED:
-		return "keyed"
-	default:
-		return "non_idempotent"
 	}
 }
 

@@ -61,7 +61,7 @@ func New(options Options) *Front {
 	}
 	f := &Front{options: options, faces: map[string]*face{}, every: map[*face]context.CancelFunc{}}
 	f.life, f.end = context.WithCancel(context.Background())
-	f.asking = &asking{life: f.life, open: map[*context.CancelFunc]string{}}
+	f.asking = &asking{life: f.life}
 	of := func(req *http.Request) *sdk.Server {
 		if face, err := f.face(req.Context(), req.PathValue("profile")); err == nil {
 			return face.server
@@ -89,12 +89,6 @@ func (f *Front) Handler() http.Handler {
 	mux.Handle("/mcp", f.Bounded(http.HandlerFunc(f.serve), http.Error))
 	mux.Handle("/mcp/{profile}", f.Bounded(http.HandlerFunc(f.serve), http.Error))
 	return http.NewCrossOriginProtection().Handler(mux)
-}
-
-// Bounded is a handler under the bounds of the front, for what is served beside it, which refuses in
-// its own form.
-func (f *Front) Bounded(next http.Handler, refuse func(w http.ResponseWriter, why string, code int)) http.Handler {
-	return bounded(&f.options, next, refuse)
 }
 
 func (f *Front) serve(w http.ResponseWriter, req *http.Request) {
@@ -271,7 +265,7 @@ func newFace(ctx context.Context, options *Options, profile string, leaving *syn
 		return nil, err
 	}
 	f := &face{
-		servers: behind, hasServers: there, leaving: leaving, listed: map[string]*sidecallv1.Tool{}, tasks: tasks{long: map[*identity.Call]context.CancelFunc{}},
+		servers: behind, hasServers: there, leaving: leaving, listed: map[string]*sidecallv1.Tool{},
 		subscriptions: subscriptions{servers: behind, leaving: leaving, of: map[*sdk.ServerSession]map[string]string{}, begun: make(chan struct{})},
 	}
 	f.handler = f.call

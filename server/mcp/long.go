@@ -7,7 +7,6 @@ import (
 
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
-	"github.com/sidecall/sidecall/internal/identity"
 	sidecallv1 "github.com/sidecall/sidecall/proto/sidecall/v1"
 )
 
@@ -26,7 +25,7 @@ func (f *face) runOrHand(ctx context.Context, req *sdk.CallToolRequest, of named
 	told, stop := context.WithCancel(ctx)
 	defer stop() // of a task nothing is told but by its handle
 	running, cancel := context.WithCancel(context.WithoutCancel(ctx))
-	ended, forget := make(chan end, 1), f.tasks.add(&of.Call, cancel)
+	ended, forget := make(chan end, 1), f.tasks.add(of.Call, cancel)
 	f.leaving.Go(func() {
 		defer forget()
 		var e end
@@ -54,38 +53,40 @@ func (f *face) runOrHand(ctx context.Context, req *sdk.CallToolRequest, of named
 	}
 }
 
-// tasks are the calls that may become tasks, while they run here, and what cancels each.
-type tasks struct {
-	mu   sync.Mutex
-	long map[*identity.Call]context.CancelFunc
+// cancels are what ends each of what is under way, by what it is of.
+type cancels[T any] struct {
+	mu  sync.Mutex
+	all map[*T]context.CancelFunc
 }
 
-func (t *tasks) none() bool {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	return len(t.long) == 0
+func (c *cancels[T]) none() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return len(c.all) == 0
 }
 
-// add notes a call, until it is forgotten.
-func (t *tasks) add(call *identity.Call, cancel context.CancelFunc) (forget func()) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	t.long[call] = cancel
+// add notes what is under way, until it is forgotten, which ends it.
+func (c *cancels[T]) add(of T, cancel context.CancelFunc) (forget func()) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.all == nil {
+		c.all = make(map[*T]context.CancelFunc)
+	}
+	c.all[&of] = cancel
 	return func() {
 		cancel()
-		t.mu.Lock()
-		defer t.mu.Unlock()
-		delete(t.long, call)
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		delete(c.all, &of)
 	}
 }
 
-// cancel lets the callers of calls leave, which cancels what may be cancelled. What runs in
-// another process goes on.
-func (t *tasks) cancel(which func(identity.Call) bool) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	for call, cancel := range t.long {
-		if which(*call) {
+// cancel ends what is under way of those that are meant.
+func (c *cancels[T]) cancel(which func(T) bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for of, cancel := range c.all {
+		if which(*of) {
 			cancel()
 		}
 	}

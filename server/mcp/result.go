@@ -50,9 +50,7 @@ func httpStatus(err error) int {
 	switch status.Code(err) {
 	case codes.InvalidArgument:
 		return http.StatusNotFound // there is no such profile
-	case codes.ResourceExhausted:
-		return http.StatusServiceUnavailable
-	case codes.Unavailable:
+	case codes.ResourceExhausted, codes.Unavailable:
 		return http.StatusServiceUnavailable
 	default:
 		return http.StatusInternalServerError

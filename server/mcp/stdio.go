@@ -1,7 +1,6 @@
 package mcp
 
 import (
-	"bufio"
 	"bytes"
 	"encoding/json"
 	"errors"
@@ -12,6 +11,9 @@ import (
 
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/sidecall/sidecall/internal/backend/lines"
+	"github.com/sidecall/sidecall/internal/tool"
 )
 
 // maxLine bounds a message on stdio, in bytes.
@@ -21,14 +23,14 @@ const maxLine = sdk.DefaultMaxLineLength
 // session goes on: the library would end it, and with it the answers that are on their way.
 func Stdio(in io.ReadCloser, out io.Writer) sdk.Transport {
 	w := &lineWriter{out: out}
-	return &sdk.IOTransport{Reader: &messages{ReadCloser: in, lines: bufio.NewReaderSize(in, smallWrite), refuse: w.refuse}, Writer: w}
+	return &sdk.IOTransport{Reader: &messages{ReadCloser: in, lines: lines.New(in, maxLine, smallWrite), refuse: w.refuse}, Writer: w}
 }
 
 // messages reads the lines that are messages.
 type messages struct {
 	io.ReadCloser
 
-	lines  *bufio.Reader
+	lines  *lines.Reader
 	refuse func(code int64, why error) error
 	rest   []byte // of the line that is being read
 }
@@ -36,21 +38,19 @@ type messages struct {
 // Read implements io.Reader.
 func (m *messages) Read(into []byte) (int, error) {
 	for len(m.rest) == 0 {
-		line, err := m.line()
-		switch {
-		case errors.Is(err, errLine):
-			err = m.refuse(jsonrpc.CodeInvalidRequest, err)
-		case len(bytes.TrimSpace(line)) == 0 || err != nil && !errors.Is(err, io.EOF):
-		default:
-			code, why := noMessage(line)
-			if why == nil {
-				m.rest, err = line, nil
-			} else if wrong := m.refuse(code, why); wrong != nil {
-				err = wrong
-			}
-		}
+		line, err := m.lines.Next()
 		if err != nil {
 			return 0, err
+		}
+		code, why := noMessage(line)
+		switch {
+		case why != nil:
+			if err := m.refuse(code, why); err != nil {
+				return 0, err
+			}
+		case len(bytes.TrimSpace(line.Text)) > 0:
+			line.Text = append(line.Text, '\n')
+			m.rest = line.Text
 		}
 	}
 	n := copy(into, m.rest)
@@ -58,40 +58,24 @@ func (m *messages) Read(into []byte) (int, error) {
 	return n, nil
 }
 
-var errLine = fmt.Errorf("the message has more than %d bytes", maxLine)
-
-// line is the next one; errLine where it was too long, and is left out.
-func (m *messages) line() (line []byte, err error) {
-	for long := false; ; {
-		part, err := m.lines.ReadSlice('\n')
-		if long = long || len(line)+len(part) > maxLine; long {
-			line = nil
-		} else {
-			line = append(line, part...)
-		}
-		switch {
-		case errors.Is(err, bufio.ErrBufferFull):
-		case long && err == nil:
-			return nil, errLine
-		default:
-			return line, err
-		}
-	}
-}
-
-// noMessage says why a line is none; nil for one that is.
-func noMessage(line []byte) (code int64, why error) {
-	if !utf8.Valid(line) {
+// noMessage says why a line is none; nil for one that is, or is empty.
+func noMessage(line lines.Line) (code int64, why error) {
+	text := bytes.TrimSpace(line.Text)
+	switch {
+	case line.Giant:
+		return jsonrpc.CodeInvalidRequest, fmt.Errorf("the message has more than %d bytes", maxLine)
+	case len(text) == 0:
+		return 0, nil
+	case !utf8.Valid(text):
 		return jsonrpc.CodeParseError, errText
-	}
-	if bytes.HasPrefix(bytes.TrimSpace(line), []byte("[")) {
+	case text[0] == '[':
 		return jsonrpc.CodeInvalidRequest, errBatch
 	}
-	if _, err := jsonrpc.DecodeMessage(line); err != nil {
-		if !json.Valid(line) {
+	if _, err := jsonrpc.DecodeMessage(text); err != nil {
+		if !json.Valid(text) {
 			return jsonrpc.CodeParseError, errors.New("the line is no JSON")
 		}
-		return jsonrpc.CodeInvalidRequest, fmt.Errorf("the line is no message of JSON-RPC: %s", shortened(err.Error(), shortRefusal))
+		return jsonrpc.CodeInvalidRequest, fmt.Errorf("the line is no message of JSON-RPC: %s", tool.ShortenBytes(err.Error(), shortRefusal))
 	}
 	return 0, nil
 }

@@ -19,6 +19,7 @@ package exectool
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"fmt"
 	"maps"
@@ -37,10 +38,8 @@ type Backend struct {
 	grace time.Duration
 	tools map[string]command
 
-	mu     sync.Mutex
-	closed bool
-	// running counts commands that have not ended; only grows while !closed.
-	running sync.WaitGroup
+	// running are the commands that have not ended.
+	running backend.Running
 	// stop ends every running command.
 	stop    context.Context
 	stopAll context.CancelFunc
@@ -56,18 +55,11 @@ var _ backend.Backend = (*Backend)(nil)
 // New checks the commands. It starts none, and a program that is missing is no
 // error here: its calls fail by themselves until somebody installs it.
 func New(cfg Config) (*Backend, error) {
-	b := &Backend{name: cfg.Name, grace: cfg.Grace, tools: make(map[string]command, len(cfg.Tools))}
-	if b.grace <= 0 {
-		b.grace = defaultGrace
-	}
+	b := &Backend{name: cfg.Name, grace: cmp.Or(cfg.Grace, defaultGrace), tools: make(map[string]command, len(cfg.Tools))}
 	for _, name := range slices.Sorted(maps.Keys(cfg.Tools)) { // of several mistakes always the same
 		c := cfg.Tools[name]
 		spec := process.Spec{Argv: c.Argv, Dir: cfg.Dir, Env: cfg.Env, User: cfg.User}
-		err := spec.Validate()
-		if err == nil {
-			err = checkExitCodes(c.ExitCodes)
-		}
-		if err != nil {
+		if err := spec.Validate(); err != nil {
 			return nil, fmt.Errorf("backend %s: tool %s: %w", cfg.Name, name, err)
 		}
 		b.tools[name] = command{spec: spec, exits: c.ExitCodes}
@@ -76,47 +68,11 @@ func New(cfg Config) (*Backend, error) {
 	return b, nil
 }
 
-func checkExitCodes(exits map[int]Exit) error {
-	for _, code := range slices.Sorted(maps.Keys(exits)) {
-		if code < 1 || code > 255 {
-			return fmt.Errorf("exit code %d is not between 1 and 255", code)
-		}
-		if named := exits[code].Code; named != "" && !named.Valid() {
-			return fmt.Errorf("exit code %d: there is no code %q", code, named)
-		}
-	}
-	return nil
-}
-
 // Close ends the commands that still run and waits for them.
 func (b *Backend) Close(ctx context.Context) error {
-	b.mu.Lock()
-	b.closed = true
-	b.mu.Unlock()
+	b.running.Shut()
 	b.stopAll()
-	done := make(chan struct{})
-	go func() {
-		// Ends at the latest after the grace: every command is killed then.
-		b.running.Wait()
-		close(done)
-	}()
-	select {
-	case <-done:
-		return nil
-	case <-ctx.Done():
-		return fmt.Errorf("backend %s: commands are still ending: %w", b.name, context.Cause(ctx))
-	}
-}
-
-// enter counts a command as running; false after Close.
-func (b *Backend) enter() bool {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	if b.closed {
-		return false
-	}
-	b.running.Add(1)
-	return true
+	return b.running.Ended(ctx, b.name)
 }
 
 // Invoke runs the command of call.Tool once.
@@ -132,7 +88,7 @@ func (b *Backend) Invoke(ctx context.Context, call backend.Invocation) (tool.Rep
 	if err := ctx.Err(); err != nil {
 		return tool.Reply{}, cutOff(ctx, tool.NotExecuted)
 	}
-	if !b.enter() {
+	if !b.running.Enter() {
 		return tool.Reply{}, notStarted(tool.CodeDependencyUnavailable, "closed", fmt.Errorf("backend %s is closed", b.name))
 	}
 	r, failure := b.start(c, call)
@@ -166,7 +122,8 @@ func (b *Backend) start(c command, call backend.Invocation) (*run, *tool.Failure
 	if err != nil {
 		return nil, spawnFailure(err)
 	}
-	r := &run{cmd: cmd, grace: b.grace, stderr: process.NewTail(maxStderr), done: make(chan struct{})}
+	r := &run{cmd: cmd, grace: b.grace, stderr: process.NewTail(maxStderr), asked: make(chan struct{}), done: make(chan struct{})}
+	r.end = sync.OnceFunc(func() { close(r.asked) })
 	r.stdout.limit, r.stdout.memory = call.MaxBytes, call.Memory
 	if r.stdout.limit <= 0 {
 		r.stdout.limit = defaultMaxBytes

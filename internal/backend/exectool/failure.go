@@ -43,20 +43,7 @@ func notStarted(code tool.Code, errorType string, err error) *tool.Failure {
 // cutOff is a command that the context of its invocation ended, or never let
 // start.
 func cutOff(ctx context.Context, evidence tool.Evidence) *tool.Failure {
-	f := &tool.Failure{
-		Code:       tool.CodeTimeout,
-		Evidence:   evidence,
-		Constraint: "the command did not end in time",
-		ErrorType:  "timeout",
-		Err:        context.Cause(ctx),
-	}
-	if !errors.Is(ctx.Err(), context.DeadlineExceeded) {
-		f.Code = tool.CodeCancelled
-		f.Constraint = "the call was cancelled"
-		f.ErrorType = "cancelled"
-		f.CallerFault = true
-	}
-	return f
+	return backend.ContextEnded(ctx, evidence, "the command did not end in time")
 }
 
 func shutDown() *tool.Failure {

@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"os/exec"
-	"sync"
 	"time"
 
 	"github.com/sidecall/sidecall/internal/backend"
@@ -20,54 +19,21 @@ type run struct {
 	stdout output
 	stderr *process.Tail
 
-	// done is closed when the command has ended; err is then set.
+	// end asks the command to end: it closes asked.
+	end   func()
+	asked chan struct{}
+	// done is closed when the command has ended; the others are then set. cut: it was asked to
+	// before.
 	done chan struct{}
 	err  error
-
-	mu    sync.Mutex
-	cut   bool // end was called while the command ran
-	ended bool
-	kill  *time.Timer
+	cut  bool
 }
 
 // wait waits for the command and ends what it left behind.
 func (r *run) wait() {
-	err := r.cmd.Wait()
-	r.mu.Lock()
-	r.ended = true
-	if r.kill != nil {
-		r.kill.Stop()
-	}
-	// At once: while anybody is left the number of the group is taken.
-	process.Kill(r.cmd)
-	r.mu.Unlock()
-	r.err = err
+	r.cut, r.err = process.Wait(r.cmd, r.asked, 0, r.grace)
 	close(r.done)
 	process.End(r.cmd) // nobody waits for that but Close
-}
-
-// end asks the command to end and makes it end after the grace.
-func (r *run) end() {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if r.ended || r.cut {
-		return
-	}
-	r.cut = true
-	process.Terminate(r.cmd)
-	r.kill = time.AfterFunc(r.grace, func() {
-		r.mu.Lock()
-		defer r.mu.Unlock()
-		if !r.ended {
-			process.Kill(r.cmd)
-		}
-	})
-}
-
-func (r *run) wasCut() bool {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return r.cut
 }
 
 func (r *run) endedWithin(d time.Duration) bool {
@@ -86,8 +52,7 @@ func (r *run) result(ctx context.Context, call *backend.Invocation, exits map[in
 	reply := r.stdout.reply()
 	state := r.cmd.ProcessState
 	reply.Status = max(state.ExitCode(), 0)
-	wasCut := r.wasCut()
-	stopped := wasCut && reply.Cut && r.stdout.full != nil && ctx.Err() == nil
+	stopped := r.cut && reply.Cut && r.stdout.full != nil && ctx.Err() == nil
 
 	switch signal, signalled := process.Signalled(r.cmd); {
 	case stopped:
@@ -99,9 +64,9 @@ func (r *run) result(ctx context.Context, call *backend.Invocation, exits map[in
 			return reply, unreadable(r.err)
 		}
 		return reply, nil
-	case wasCut && ctx.Err() != nil:
+	case r.cut && ctx.Err() != nil:
 		return reply, cutOff(ctx, tool.Ambiguous)
-	case wasCut:
+	case r.cut:
 		return reply, shutDown()
 	case signalled:
 		return reply, endedBy(signal, r.stderr.String())
@@ -118,7 +83,9 @@ func (r *run) exited(call *backend.Invocation, reply tool.Reply, exits map[int]E
 	}
 	message := r.stderr.String()
 	if len(bytes.TrimSpace([]byte(message))) == 0 {
-		message = lastBytes(reply.Text, maxStderr)
+		said := process.NewTail(maxStderr)
+		_, _ = said.Write(reply.Text) // it never fails
+		message = said.String()
 	}
 	return reply, exitFailure(call, reply.Status, exit, message)
 }

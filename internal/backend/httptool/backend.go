@@ -53,7 +53,7 @@ type upstream struct {
 	conns     *conn.Set
 	// shared says that requests may share a connection, over HTTP/2.
 	shared   bool
-	redact   *redactor
+	mask     func(text string) string // see Config.Mask
 	inFlight sync.WaitGroup
 }
 
@@ -77,7 +77,7 @@ func New(cfg Config) (*Backend, error) {
 		transport: newTransport(cfg, conns, through),
 		conns:     conns,
 		shared:    origin.scheme == "https" && !cfg.DisableHTTP2,
-		redact:    newRedactor(cfg.Headers),
+		mask:      cfg.Mask,
 	}}, nil
 }
 
@@ -101,18 +101,11 @@ func (b *Backend) Register(toolName string, spec Spec) error {
 // what they still use when ctx ends.
 func (b *Backend) Close(ctx context.Context) error {
 	b.transport.CloseIdleConnections()
-	idle := make(chan struct{})
-	go func() {
-		defer close(idle)
-		b.inFlight.Wait()
-	}()
+	idle := context.AfterFunc(ctx, b.conns.Close) // without connections, old or new, calls fail at once
+	b.inFlight.Wait()
 	var err error
-	select {
-	case <-idle:
-	case <-ctx.Done():
+	if !idle() {
 		err = fmt.Errorf("backend %s: closed with calls in flight: %w", b.name, context.Cause(ctx))
-		b.conns.Close()
-		<-idle // without connections, old or new, they fail at once
 	}
 	// Calls that ended meanwhile left their connections idle.
 	b.transport.CloseIdleConnections()

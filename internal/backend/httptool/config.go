@@ -1,6 +1,7 @@
 package httptool
 
 import (
+	"cmp"
 	"crypto/tls"
 	"net/url"
 	"time"
@@ -23,9 +24,12 @@ type Config struct {
 	BaseURL string
 	// HidePath keeps the path of BaseURL out of spans: it may be secret.
 	HidePath bool
-	// Headers are sent with every request; secrets are resolved. Their values
-	// are kept out of error messages. Host sets the Host header.
+	// Headers are sent with every request; secrets are resolved. Host sets the
+	// Host header.
 	Headers map[string]string
+	// Mask takes out of an error message what the upstream must not echo; nil is
+	// nothing.
+	Mask func(text string) string
 	// AllowPrivate allows loopback and private addresses. Link-local and
 	// metadata addresses are always refused (backend.GuardAddresses).
 	AllowPrivate bool
@@ -51,11 +55,10 @@ type Config struct {
 }
 
 func (c Config) withDefaults() Config {
-	if c.ConnectTimeout <= 0 {
-		c.ConnectTimeout = defaultConnectTimeout
-	}
-	if c.IdleTimeout <= 0 {
-		c.IdleTimeout = defaultIdleTimeout
+	c.ConnectTimeout = cmp.Or(c.ConnectTimeout, defaultConnectTimeout)
+	c.IdleTimeout = cmp.Or(c.IdleTimeout, defaultIdleTimeout)
+	if c.Mask == nil {
+		c.Mask = func(text string) string { return text }
 	}
 	return c
 }

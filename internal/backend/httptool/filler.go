@@ -40,7 +40,7 @@ func (f *filler) target(at *endpoint) string {
 	for _, q := range at.query {
 		b, mark = f.parameter(b, mark, q.name, q.argument)
 	}
-	if at.restTo == restToQuery {
+	if at.restInQuery {
 		for _, name := range f.rest(at.used) {
 			if at.fixed[queryName(name)] {
 				f.refuse(name, "this query parameter is fixed and cannot be sent", "Leave it out.", f.args[name])

@@ -36,7 +36,7 @@ func (b *Backend) read(ctx context.Context, resp *http.Response, call backend.In
 		// The status is the answer; a body that is cut short changes nothing.
 		failure := statusFailure(resp, call)
 		if failure.Message == "" {
-			failure.Message = tool.ShortenBytes(b.redact.clean(backend.Message(&reply)), backend.MaxMessage)
+			failure.Message = tool.ShortenBytes(b.mask(backend.Message(&reply)), backend.MaxMessage)
 		}
 		return reply, failure
 	}
@@ -82,11 +82,7 @@ func lostResult(ctx context.Context, err error) *tool.Failure {
 func flatten(header http.Header) map[string]string {
 	flat := make(map[string]string, len(header))
 	for name, values := range header {
-		if len(values) == 1 {
-			flat[lower(name)] = values[0]
-		} else {
-			flat[lower(name)] = strings.Join(values, ", ")
-		}
+		flat[lower(name)] = strings.Join(values, ", ")
 	}
 	return flat
 }
@@ -135,7 +131,7 @@ func readBody(resp *http.Response, reply *tool.Reply, limit int64, memory backen
 	if isBinary(mediaType) {
 		return skip(body, reply, mediaType, limit)
 	}
-	text, cut, err := readAll(body, resp.ContentLength, limit, memory)
+	text, cut, err := backend.ReadAll(body, resp.ContentLength, limit, memory)
 	reply.Cut = cut
 	if reply.Size < int64(len(text)) {
 		reply.Size = int64(len(text))
@@ -183,59 +179,6 @@ func skip(body io.Reader, reply *tool.Reply, mediaType string, limit int64) erro
 		reply.Size = n
 	}
 	return err
-}
-
-const (
-	// firstRead is how much room is made for a body of unknown length.
-	firstRead = 4 << 10
-	// trustedLength is the longest declared length for which room is made at
-	// once: a length is a claim, and many calls may be in flight.
-	trustedLength = 64 << 10
-)
-
-// readAll reads at most limit bytes, and no more than there is room for; cut
-// reports that there were more.
-func readAll(body io.Reader, declared, limit int64, memory backend.Memory) (text []byte, cut bool, err error) {
-	first := int64(firstRead)
-	if declared >= 0 {
-		first = min(declared+1, trustedLength) // one more, to see the end
-	}
-	first = min(first, limit+1)
-	if !backend.Fits(memory, 0, first) {
-		first = min(first, backend.Uncounted)
-	}
-	buffer := make([]byte, 0, first)
-	for {
-		n, err := body.Read(buffer[len(buffer):cap(buffer)])
-		buffer = buffer[:len(buffer)+n]
-		switch {
-		case int64(len(buffer)) > limit:
-			return buffer[:limit], true, nil
-		case err == io.EOF: // only the bare one is the end
-			return buffer, false, nil
-		case err != nil:
-			return buffer, false, err
-		}
-		if len(buffer) == cap(buffer) {
-			size := min(2*int64(cap(buffer)), limit+1)
-			if !backend.Fits(memory, int64(cap(buffer)), size) {
-				return ending(body, buffer)
-			}
-			grown := make([]byte, len(buffer), size)
-			copy(grown, buffer)
-			buffer = grown
-		}
-	}
-}
-
-// ending is what was read of a body for whose rest there is no room, if it has one.
-func ending(body io.Reader, read []byte) (text []byte, cut bool, err error) {
-	var one [1]byte
-	n, err := io.ReadFull(body, one[:])
-	if err == io.EOF { // only the bare one is the end
-		return read, false, nil
-	}
-	return read, n > 0, err
 }
 
 // isBinary reports whether a media type is never text.

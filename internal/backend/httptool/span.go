@@ -66,7 +66,7 @@ func (at *endpoint) parameters(args map[string]any) []string {
 			names = append(names, q.name)
 		}
 	}
-	if at.restTo == restToQuery {
+	if at.restInQuery {
 		f := filler{args: args}
 		for _, name := range f.rest(at.used) {
 			if args[name] != nil {

@@ -119,8 +119,9 @@ type endpoint struct {
 	body    bodyKind
 	bodyArg string
 	members []member
-	restTo  rest
-	used    map[string]bool // by name; what rest leaves out
+	// restInQuery: the arguments that the spec does not name go into the query.
+	restInQuery bool
+	used        map[string]bool // by name; what rest leaves out
 	// fixed are the query parameters of the path, as queryName has them: no argument
 	// may be one of them.
 	fixed    map[string]bool
@@ -140,15 +141,6 @@ const (
 	bodyArgument
 	bodyMembers
 	bodyRest
-)
-
-// rest is where the arguments go that the spec does not name.
-type rest uint8
-
-const (
-	restNowhere rest = iota
-	restToQuery
-	restToBody
 )
 
 func compile(o *origin, spec Spec) (*endpoint, error) {
@@ -181,9 +173,9 @@ func compile(o *origin, spec Spec) (*endpoint, error) {
 func (at *endpoint) compileBody(spec Spec) error {
 	switch {
 	case spec.Body == nil && takesBody(spec.Method):
-		at.body, at.restTo = bodyRest, restToBody
+		at.body = bodyRest
 	case spec.Body == nil && spec.Query == nil:
-		at.restTo = restToQuery
+		at.restInQuery = true
 	case spec.Body == nil:
 	case spec.Method == http.MethodHead && (spec.Body.Arg != "" || spec.Body.Members != nil):
 		return fmt.Errorf("body: a HEAD request has none")

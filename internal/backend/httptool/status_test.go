@@ -79,7 +79,8 @@ func TestWhatAStatusMeans(t *testing.T) {
 
 func TestAFailureCarriesWhatTheUpstreamSaid(t *testing.T) {
 	s := misbehaving(t)
-	b := open(t, httptool.Config{BaseURL: s.URL, AllowPrivate: true, Headers: map[string]string{"Authorization": "Bearer abcdef123456"}})
+	mask := strings.NewReplacer("abcdef123456", "(redacted)").Replace
+	b := open(t, httptool.Config{BaseURL: s.URL, AllowPrivate: true, Mask: mask})
 	for name, c := range map[string]struct {
 		step    upstream.Step
 		message string

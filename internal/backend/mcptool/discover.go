@@ -36,7 +36,6 @@ var anyObject = json.RawMessage(`{"type":"object"}`)
 type page struct {
 	Tools      fewItems `json:"tools"`
 	NextCursor string   `json:"nextCursor"`
-	size       int
 }
 
 // listed is a tool as a server lists it.
@@ -72,33 +71,10 @@ func (b *Backend) discover(ctx context.Context, s *session) ([]tool.Discovered, 
 		fmt.Errorf("the server did not answer within %s", b.timing.List))
 	defer cancel()
 	list := NewListing(b.log, s.keyed())
-	defer func() {
-		s.taskTools.Store(&list.tasks)
-		if list.leftOut > maxComplaints {
-			b.log.Warn("more tools were left out", "tools", list.leftOut-maxComplaints)
-		}
-	}()
-	cursor := ""
-	for range maxPages {
-		p, err := s.page(ctx, cursor, b.cfg.MaxMessage)
-		if err != nil {
-			return nil, err
-		}
-		if list.size += p.size; list.size > b.cfg.MaxList {
-			b.log.Warn("the server's tool list is longer than is read", "limit_bytes", b.cfg.MaxList)
-			return list.tools, nil
-		}
-		if full := list.add(p.Tools); full {
-			b.log.Warn("the server has more tools than are read", "limit", maxTools)
-			return list.tools, nil
-		}
-		if p.NextCursor == "" || p.NextCursor == cursor {
-			return list.tools, nil
-		}
-		cursor = p.NextCursor
-	}
-	b.log.Warn("the server's tool list does not end", "pages", maxPages)
-	return list.tools, nil
+	list.most = b.cfg.MaxList
+	err := list.Read(func(cursor string) (json.RawMessage, error) { return s.page(ctx, cursor, b.cfg.MaxMessage) })
+	s.taskTools.Store(&list.tasks)
+	return list.tools, err
 }
 
 // Listing is a tool list as far as it was read, page by page, within the bounds of this backend.
@@ -106,8 +82,9 @@ type Listing struct {
 	log   *slog.Logger // is told of what is left out
 	tools []tool.Discovered
 	seen  map[string]bool
-	size  int // bytes of its pages
-	keyed bool
+	// size is how many bytes its pages have, most how many are read.
+	size, most int
+	keyed      bool
 	// tasks are those that can only be called as tasks.
 	tasks map[string]bool
 	// leftOut counts the tools that could not be taken.
@@ -116,8 +93,48 @@ type Listing struct {
 
 // NewListing begins a list of a server that honours the idempotency key of a call, if keyed.
 func NewListing(log *slog.Logger, keyed bool) *Listing {
-	return &Listing{log: log, keyed: keyed, seen: make(map[string]bool), tasks: make(map[string]bool)}
+	return &Listing{log: log, keyed: keyed, most: defaultMaxList, seen: make(map[string]bool), tasks: make(map[string]bool)}
 }
+
+// Read reads the list, page by page: ask has the server answer tools/list from a cursor on.
+func (l *Listing) Read(ask func(cursor string) (json.RawMessage, error)) error {
+	defer func() {
+		if l.leftOut > maxComplaints {
+			l.log.Warn("more tools were left out", "tools", l.leftOut-maxComplaints)
+		}
+	}()
+	cursor := ""
+	for range maxPages {
+		result, err := ask(cursor)
+		if refused, ok := errors.AsType[*jsonrpc.Error](err); ok && refused.Code == jsonrpc.CodeMethodNotFound {
+			return nil // a server of prompts or resources alone
+		}
+		if err != nil {
+			return err
+		}
+		var p page
+		if err := json.Unmarshal(result, &p); err != nil {
+			return fmt.Errorf("the tool list is not in the shape that MCP demands: %w", err)
+		}
+		if l.size += len(result); l.size > l.most {
+			l.log.Warn("the server's tool list is longer than is read", "limit_bytes", l.most)
+			return nil
+		}
+		if full := l.add(p.Tools); full {
+			l.log.Warn("the server has more tools than are read", "limit", maxTools)
+			return nil
+		}
+		if p.NextCursor == "" || p.NextCursor == cursor {
+			return nil
+		}
+		cursor = p.NextCursor
+	}
+	l.log.Warn("the server's tool list does not end", "pages", maxPages)
+	return nil
+}
+
+// Tools are those that were read.
+func (l *Listing) Tools() []tool.Discovered { return l.tools }
 
 // add takes the tools of a page; full when there are more than are taken.
 func (l *Listing) add(page []json.RawMessage) (full bool) {
@@ -144,42 +161,33 @@ func (l *Listing) add(page []json.RawMessage) (full bool) {
 	return false
 }
 
-func (s *session) page(ctx context.Context, cursor string, limit int) (page, error) {
+// page asks for one page of the tool list.
+func (s *session) page(ctx context.Context, cursor string, limit int) (json.RawMessage, error) {
 	c := &capture{whole: true}
 	result, err := s.client.ListTools(c.in(ctx), &mcp.ListToolsParams{Cursor: cursor})
 	a := s.done(c)
 	switch a.outcome {
 	case refused:
-		if a.rpc.Code == jsonrpc.CodeMethodNotFound {
-			return page{}, nil // a server of prompts or resources alone
-		}
-		return page{}, a.rpc
+		return nil, a.rpc
 	case resulted:
+		return a.result, nil
 	case unanswered:
-		if err != nil {
-			if ctx.Err() != nil {
-				err = context.Cause(ctx)
-			}
-			return page{}, withoutURL(err)
+		if err == nil {
+			return json.Marshal(result) // from the SDK's cache
 		}
-		// From the SDK's cache.
-		if a.result, err = json.Marshal(result); err != nil {
-			return page{}, err
+		if ctx.Err() != nil {
+			err = context.Cause(ctx)
 		}
+		return nil, withoutURL(err)
 	case httpError:
-		return page{}, fmt.Errorf("the server answers with HTTP status %d", a.status)
+		return nil, fmt.Errorf("the server answers with HTTP status %d", a.status)
 	case tooLarge:
-		return page{}, fmt.Errorf("the tool list has more than %d bytes", limit)
+		return nil, fmt.Errorf("the tool list has more than %d bytes", limit)
 	case notMCP, brokenOff:
-		return page{}, a.err
+		return nil, a.err
 	default:
 		panic(fmt.Sprintf("mcptool: no such outcome: %d", a.outcome))
 	}
-	p := page{size: len(a.result)}
-	if err := json.Unmarshal(a.result, &p); err != nil {
-		return page{}, fmt.Errorf("the tool list is not in the shape that MCP demands: %w", err)
-	}
-	return p, nil
 }
 
 // discovered reads one tool, and repairs what can be repaired. asTask says that it can only be

@@ -23,7 +23,7 @@ func wireTo(in *inbox, limit int) *wire {
 // asked is the capture of request 7 of an inbox.
 func asked(in *inbox) *capture {
 	c := new(capture)
-	in.await(makeID(float64(7)), c)
+	in.await(idOf([]byte("7")), c)
 	return c
 }
 

@@ -30,9 +30,8 @@ const (
 )
 
 const (
-	errorTypeTimeout = "timeout"
-	errorTypeOther   = "result_type"
-	errorTypeInput   = "input_required"
+	errorTypeOther = "result_type"
+	errorTypeInput = "input_required"
 	// maxMessage bounds what a failure repeats of the server's words.
 	maxMessage = 4 << 10
 )
@@ -60,24 +59,9 @@ func downFailure(st *state) *tool.Failure {
 
 // ended is a call whose context ended.
 func ended(ctx context.Context, evidence tool.Evidence) *tool.Failure {
-	if errors.Is(ctx.Err(), context.DeadlineExceeded) {
-		return &tool.Failure{
-			Code:       tool.CodeTimeout,
-			Evidence:   evidence,
-			Constraint: "the tool did not answer in time",
-			ErrorType:  errorTypeTimeout,
-			Unreached:  evidence == tool.NotExecuted,
-			Err:        context.Cause(ctx),
-		}
-	}
-	return &tool.Failure{
-		Code:        tool.CodeCancelled,
-		Evidence:    evidence,
-		Constraint:  "the call was cancelled",
-		ErrorType:   "cancelled",
-		CallerFault: true,
-		Err:         context.Cause(ctx),
-	}
+	f := backend.ContextEnded(ctx, evidence, "the tool did not answer in time")
+	f.Unreached = f.Code == tool.CodeTimeout && evidence == tool.NotExecuted
+	return f
 }
 
 // unansweredFailure is a call without an answer. Only the transport knows
@@ -275,8 +259,6 @@ func statusFailure(a answer, call backend.Invocation) *tool.Failure {
 
 // clip is what a failure repeats of the server's words.
 func clip(s string) string { return tool.ShortenBytes(strings.ToValidUTF8(s, "\uFFFD"), maxMessage) }
-
-func lower(header string) string { return strings.ToLower(header) }
 
 // withoutURL takes the URL out of an error of an HTTP client: it may hold a
 // secret.

@@ -113,12 +113,11 @@ func (l *listeners) count(uri string, more int) int {
 // Subscribe implements backend.Relay. The server has one subscription for all, so it is counted
 // before it is there: nobody ends it meanwhile.
 func (b *Backend) Subscribe(ctx context.Context, uri string) (end func(context.Context) error, err error) {
-	params, err := json.Marshal(map[string]string{"uri": uri})
-	if err != nil {
-		return nil, err
+	subscribe := func(ctx context.Context, s *session) error {
+		return s.client.Subscribe(ctx, &mcp.SubscribeParams{URI: uri})
 	}
 	b.listening.count(uri, 1)
-	if _, err := b.hand(ctx, subscribe, params, nil); err != nil {
+	if _, err := b.hand(ctx, nil, subscribe); err != nil {
 		b.listening.count(uri, -1)
 		return nil, err
 	}
@@ -126,9 +125,11 @@ func (b *Backend) Subscribe(ctx context.Context, uri string) (end func(context.C
 		if b.listening.count(uri, -1) > 0 {
 			return nil
 		}
-		_, err := b.hand(ctx, unsubscribe, params, nil)
+		_, err := b.hand(ctx, nil, func(ctx context.Context, s *session) error {
+			return s.client.Unsubscribe(ctx, &mcp.UnsubscribeParams{URI: uri})
+		})
 		if b.listening.count(uri, 0) > 0 { // of somebody who came meanwhile, and may have been heard before
-			_, err = b.hand(ctx, subscribe, params, nil)
+			_, err = b.hand(ctx, nil, subscribe)
 		}
 		return err
 	}, nil

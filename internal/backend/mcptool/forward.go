@@ -22,20 +22,8 @@ var forwarded = map[string]func(ctx context.Context, s *session, params json.Raw
 	"completion/complete":      sends((*mcp.ClientSession).Complete),
 }
 
-// What Subscribe sends.
-var (
-	subscribe   = sends(withoutResult((*mcp.ClientSession).Subscribe))
-	unsubscribe = sends(withoutResult((*mcp.ClientSession).Unsubscribe))
-)
-
 // nothing is a result that says nothing.
 var nothing = json.RawMessage(`{}`)
-
-func withoutResult[P any](method func(*mcp.ClientSession, context.Context, P) error) func(*mcp.ClientSession, context.Context, P) (struct{}, error) {
-	return func(s *mcp.ClientSession, ctx context.Context, params P) (struct{}, error) {
-		return struct{}{}, method(s, ctx, params)
-	}
-}
 
 // sends is a method of the SDK for parameters that are JSON. Its result is the one that the
 // SDK was given, and is not looked at.
@@ -62,17 +50,17 @@ func (b *Backend) Forward(ctx context.Context, method string, params json.RawMes
 	if !known {
 		return nil, &backend.Refusal{Code: -32601, Message: fmt.Sprintf("%q is not handed on", method)}
 	}
-	return b.hand(ctx, send, params, memory)
+	return b.hand(ctx, memory, func(ctx context.Context, s *session) error { return send(ctx, s, params) })
 }
 
 // hand hands a request on.
-func (b *Backend) hand(ctx context.Context, send func(context.Context, *session, json.RawMessage) error, params json.RawMessage, memory backend.Memory) (json.RawMessage, error) {
+func (b *Backend) hand(ctx context.Context, memory backend.Memory, send func(context.Context, *session) error) (json.RawMessage, error) {
 	s, failure := b.state.acquire(ctx)
 	if failure != nil {
 		return nil, failure.Err
 	}
 	defer s.leave()
-	a, err := s.exchange(ctx, &capture{memory: memory}, func(ctx context.Context) error { return send(ctx, s, params) })
+	a, err := s.exchange(ctx, &capture{memory: memory}, func(ctx context.Context) error { return send(ctx, s) })
 	switch {
 	case a.outcome == unanswered && err == nil: // the SDK has it from elsewhere
 		return nothing, nil

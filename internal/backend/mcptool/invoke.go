@@ -8,6 +8,7 @@ import (
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 	"go.opentelemetry.io/otel"
+	"go.opentelemetry.io/otel/propagation"
 
 	"github.com/sidecall/sidecall/internal/backend"
 	"github.com/sidecall/sidecall/internal/identity"
@@ -81,7 +82,7 @@ func (s *session) outcome(ctx context.Context, call *backend.Invocation, a seen,
 	}
 	if a.outcome == unanswered {
 		failure := unansweredFailure(ctx, a, err)
-		if failure.ErrorType == errorTypeTimeout {
+		if failure.ErrorType == backend.ErrorTypeTimeout {
 			notify(s.suspect)
 		}
 		return tool.Reply{}, failure, nil
@@ -135,30 +136,14 @@ func (h *hearing) stop() {
 	}
 }
 
-// meta is the _meta of a request as a carrier of trace context and baggage, which MCP
-// puts there without a prefix.
-type meta map[string]any
-
-// Get implements propagation.TextMapCarrier.
-func (m meta) Get(key string) string {
-	value, _ := m[key].(string)
-	return value
-}
-
-// Set implements propagation.TextMapCarrier.
-func (m meta) Set(key, value string) { m[key] = value }
-
-// Keys implements propagation.TextMapCarrier.
-func (m meta) Keys() []string {
-	keys := make([]string, 0, len(m))
-	for key := range m {
-		keys = append(keys, key)
-	}
-	return keys
-}
-
+// metaOf is the _meta of a request, with trace context and baggage, which MCP puts there without
+// a prefix.
 func metaOf(ctx context.Context) mcp.Meta {
-	m := make(meta, 8)
-	otel.GetTextMapPropagator().Inject(ctx, m)
-	return mcp.Meta(m)
+	carried := make(propagation.MapCarrier)
+	otel.GetTextMapPropagator().Inject(ctx, carried)
+	meta := make(mcp.Meta, 8)
+	for name, value := range carried {
+		meta[name] = value
+	}
+	return meta
 }

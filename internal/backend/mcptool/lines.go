@@ -3,74 +3,64 @@ package mcptool
 import (
 	"bytes"
 	"encoding/json"
-	"io"
 	"regexp"
-	"strconv"
 
+	"github.com/go-json-experiment/json/jsontext"
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
+
+	"github.com/sidecall/sidecall/internal/backend"
 )
 
-// idAtEnd is how a response ends whose id comes after its result. The brace is
-// the last one of the message, so that no id inside the result can be meant.
-var idAtEnd = regexp.MustCompile(`"id"\s*:\s*([0-9]{1,15})\s*(?:,\s*"jsonrpc"\s*:\s*"2\.0"\s*)?\}\s*$`)
+// idAtEnd is how a message ends whose id comes last, or last but the version. The brace is the
+// last one of the message, so that no id inside the result can be meant.
+var idAtEnd = regexp.MustCompile(`"id"\s*:\s*("(?:[^"\\]|\\.){1,200}"|-?[0-9]{1,17})\s*(?:,\s*"jsonrpc"\s*:\s*"2\.0"\s*)?\}\s*$`)
 
-// identify finds the id of a response from its start and its end.
-func identify(head, tail []byte) (jsonrpc.ID, bool) {
-	id, isResponse := idAtStart(bytes.NewReader(head))
-	if !isResponse {
-		return jsonrpc.ID{}, false
+// OfGiant is what can be told of a message that is too long to be read, by its start and its end:
+// its id, nil where it has none or none that can be, and whether it is an answer.
+func OfGiant(head, tail []byte) (id jsontext.Value, answers bool) {
+	decoder := jsontext.NewDecoder(bytes.NewReader(head), backend.LooseJSON...)
+	if start, err := decoder.ReadToken(); err != nil || start.Kind() != '{' {
+		return nil, false
 	}
-	if id.IsValid() {
-		return id, true
-	}
-	m := idAtEnd.FindSubmatch(tail)
-	if m == nil {
-		return jsonrpc.ID{}, false
-	}
-	n, err := strconv.ParseInt(string(m[1]), 10, 64)
-	if err != nil {
-		return jsonrpc.ID{}, false
-	}
-	return makeID(float64(n)), true
-}
-
-// idAtStart reads the members of a message up to its result. isResponse is
-// false for a request.
-func idAtStart(message io.Reader) (id jsonrpc.ID, isResponse bool) {
-	dec := json.NewDecoder(message)
-	if tok, err := dec.Token(); err != nil || tok != json.Delim('{') {
-		return jsonrpc.ID{}, false
-	}
-	for {
-		key, err := dec.Token()
+	asks := false
+	for decoder.PeekKind() == '"' {
+		name, err := decoder.ReadToken()
 		if err != nil {
-			return id, false
+			break
 		}
-		switch key {
-		case "method":
-			return id, false
-		case "result", "error":
-			return id, true
-		case "id":
-			var v any
-			if dec.Decode(&v) != nil {
-				return id, false
-			}
-			id = makeID(v)
-		default:
-			var v json.RawMessage
-			if dec.Decode(&v) != nil {
-				return id, false
-			}
+		key := name.String()
+		asks = asks || key == "method"
+		answers = answers || key == "result" || key == "error"
+		value, err := decoder.ReadValue()
+		if err != nil {
+			break // what is long
+		}
+		if key == "id" {
+			id = value.Clone()
 		}
 	}
+	if id == nil {
+		if found := idAtEnd.FindSubmatch(tail); found != nil {
+			id = found[1]
+		}
+	}
+	if kind := id.Kind(); kind != '"' && kind != '0' {
+		id = nil
+	}
+	return id, answers && !asks
 }
 
-// makeID is the id of a decoded JSON value; invalid when there can be no such id.
-func makeID(v any) jsonrpc.ID {
-	id, err := jsonrpc.MakeID(v)
-	if err != nil {
-		return jsonrpc.ID{}
+// identify finds the id of the answer that a long message is. The ids of what the SDK asks are numbers.
+func identify(head, tail []byte) (id jsonrpc.ID, ok bool) {
+	raw, answers := OfGiant(head, tail)
+	return idOf(raw), answers && raw.Kind() == '0'
+}
+
+// idOf is an id as the SDK has it; not valid where there is none.
+func idOf(raw jsontext.Value) (id jsonrpc.ID) {
+	var value any
+	if json.Unmarshal(raw, &value) == nil {
+		id, _ = jsonrpc.MakeID(value) // not valid where it fails
 	}
 	return id
 }

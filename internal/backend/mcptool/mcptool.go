@@ -51,6 +51,7 @@
 package mcptool
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -60,7 +61,6 @@ import (
 	"net/url"
 	"slices"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"time"
 
@@ -137,19 +137,12 @@ const (
 )
 
 func (t Timing) withDefaults() Timing {
-	fill := func(d *time.Duration, def time.Duration) {
-		if *d <= 0 {
-			*d = def
-		}
+	return Timing{
+		Connect: cmp.Or(t.Connect, time.Minute), List: cmp.Or(t.List, 30*time.Second),
+		PingEvery: cmp.Or(t.PingEvery, 30*time.Second), Ping: cmp.Or(t.Ping, 10*time.Second),
+		RestartBase: cmp.Or(t.RestartBase, 500*time.Millisecond), RestartMax: cmp.Or(t.RestartMax, 30*time.Second),
+		Grace: cmp.Or(t.Grace, 2*time.Second),
 	}
-	fill(&t.Connect, time.Minute)
-	fill(&t.List, 30*time.Second)
-	fill(&t.PingEvery, 30*time.Second)
-	fill(&t.Ping, 10*time.Second)
-	fill(&t.RestartBase, 500*time.Millisecond)
-	fill(&t.RestartMax, 30*time.Second)
-	fill(&t.Grace, 2*time.Second)
-	return t
 }
 
 // Backend is an MCP server. It implements backend.Discoverer.
@@ -157,7 +150,6 @@ type Backend struct {
 	cfg    Config
 	timing Timing
 	log    *slog.Logger
-	http   *http.Client // nil for stdio
 
 	// state is what Invoke looks at; only Run changes it.
 	state current
@@ -172,12 +164,9 @@ type Backend struct {
 	// closing ends Run and everything it started.
 	closing context.Context
 	close   context.CancelFunc
-	// mu guards closed and running.Add against Close.
-	mu     sync.Mutex
-	closed bool
-	// running is what Close waits for, and ends by itself. Only what Run started, directly or
-	// not, may call its Go: Run's own count then keeps Close waiting meanwhile.
-	running sync.WaitGroup
+	// running is what Close waits for. Only what Run started, directly or not, may call its Go:
+	// Run's own count then keeps Close waiting meanwhile.
+	running backend.Running
 }
 
 var _ backend.Discoverer = (*Backend)(nil)
@@ -189,24 +178,11 @@ func New(cfg Config) (*Backend, error) {
 	if err := cfg.validate(); err != nil {
 		return nil, fmt.Errorf("backend %s: %w", cfg.Name, err)
 	}
-	b := &Backend{cfg: cfg, timing: cfg.Timing.withDefaults(), log: cfg.Logger, listening: newListeners()}
-	if b.log == nil {
-		b.log = slog.New(slog.DiscardHandler)
-	}
-	b.log = b.log.With("backend", cfg.Name)
-	if b.cfg.MaxMessage <= 0 {
-		b.cfg.MaxMessage = defaultMaxMessage
-	}
-	if b.cfg.MaxList <= 0 {
-		b.cfg.MaxList = defaultMaxList
-	}
-	b.cfg.MaxList = max(b.cfg.MaxList, b.cfg.MaxMessage)
-	if b.cfg.Version == "" {
-		b.cfg.Version = "unknown"
-	}
-	if cfg.URL != "" {
-		b.http = cfg.HTTPClient
-	}
+	b := &Backend{cfg: cfg, timing: cfg.Timing.withDefaults(), listening: newListeners()}
+	b.log = cmp.Or(cfg.Logger, slog.New(slog.DiscardHandler)).With("backend", cfg.Name)
+	b.cfg.MaxMessage = cmp.Or(cfg.MaxMessage, defaultMaxMessage)
+	b.cfg.MaxList = max(cmp.Or(cfg.MaxList, defaultMaxList), b.cfg.MaxMessage)
+	b.cfg.Version = cmp.Or(cfg.Version, "unknown")
 	b.modern = cfg.Protocol == newestProtocol
 	b.closing, b.close = context.WithCancel(context.Background())
 	b.state.Store(&state{reason: errNotStarted})
@@ -247,31 +223,7 @@ func (cfg Config) validate() error {
 // Close ends Run, the session and the process, and waits for them until ctx
 // ends.
 func (b *Backend) Close(ctx context.Context) error {
-	b.mu.Lock()
-	b.closed = true
-	b.mu.Unlock()
+	b.running.Shut()
 	b.close()
-	done := make(chan struct{})
-	go func() {
-		// Everything counted here is bounded by a grace or a timeout.
-		b.running.Wait()
-		close(done)
-	}()
-	select {
-	case <-done:
-		return nil
-	case <-ctx.Done():
-		return fmt.Errorf("backend %s: still closing: %w", b.cfg.Name, context.Cause(ctx))
-	}
-}
-
-// enter counts something that Close waits for; false after Close.
-func (b *Backend) enter() bool {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	if b.closed {
-		return false
-	}
-	b.running.Add(1)
-	return true
+	return b.running.Ended(ctx, b.cfg.Name)
 }

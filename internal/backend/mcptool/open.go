@@ -104,7 +104,7 @@ func openError(ctx context.Context, s *session, err error) error {
 
 // transport is the way to the server for one session.
 func (b *Backend) transport(s *session) mcp.Transport {
-	if b.http == nil {
+	if b.cfg.URL == "" {
 		return &pipes{
 			spec:  process.Spec{Argv: b.cfg.Command, Dir: b.cfg.Dir, Env: b.cfg.Env, User: b.cfg.User},
 			grace: b.timing.Grace,
@@ -114,7 +114,7 @@ func (b *Backend) transport(s *session) mcp.Transport {
 		}
 	}
 	w := &wire{
-		base:       b.http.Transport,
+		base:       b.cfg.HTTPClient.Transport,
 		headers:    b.cfg.Headers,
 		limit:      b.cfg.MaxMessage,
 		log:        b.log,

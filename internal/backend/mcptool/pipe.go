@@ -79,33 +79,7 @@ func (p *pipe) Ending() <-chan struct{} { return p.closing }
 // reap waits for the process, ends it when it is asked to, first by the end of its input, then by
 // SIGTERM, and ends what it leaves behind. last is done before anybody hears of the end.
 func (p *pipe) reap(stdinGrace, grace time.Duration, last func()) {
-	exited := make(chan struct{})
-	go func() {
-		p.exit = p.cmd.Wait()
-		close(exited)
-	}()
-	within := func(d time.Duration) bool {
-		timer := time.NewTimer(d)
-		defer timer.Stop()
-		select {
-		case <-exited:
-			return true
-		case <-timer.C:
-			return false
-		}
-	}
-	select {
-	case <-exited:
-	case <-p.closing:
-		if !within(stdinGrace) {
-			process.Terminate(p.cmd)
-			if !within(grace) {
-				process.Kill(p.cmd)
-				<-exited
-			}
-		}
-	}
-	process.Kill(p.cmd)
+	_, p.exit = process.Wait(p.cmd, p.closing, stdinGrace, grace)
 	process.End(p.cmd)
 	// Whoever left the group, and was not found, may hold the pipes open for ever.
 	_ = p.out.SetReadDeadline(time.Now().Add(lastWords))

@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
 
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
@@ -101,19 +100,3 @@ func Keyed(result json.RawMessage) bool {
 	var says mcp.InitializeResult
 	return json.Unmarshal(result, &says) == nil && keyed(&says)
 }
-
-// Add takes a result of tools/list, and returns where the list goes on; empty at its end.
-func (l *Listing) Add(result json.RawMessage) (next string, err error) {
-	var p page
-	if err := json.Unmarshal(result, &p); err != nil {
-		return "", fmt.Errorf("the tool list is not in the shape that MCP demands: %w", err)
-	}
-	if l.size += len(result); l.size > defaultMaxList || l.add(p.Tools) {
-		l.log.Warn("the server has more tools than are read")
-		return "", nil
-	}
-	return p.NextCursor, nil
-}
-
-// Tools are those that were read.
-func (l *Listing) Tools() []tool.Discovered { return l.tools }

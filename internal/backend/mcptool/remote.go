@@ -129,12 +129,7 @@ func (r *Remote) leave() {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), leaveTime)
 	defer cancel()
-	resp, err := r.wire.base.RoundTrip(r.request(ctx, http.MethodDelete, nil))
-	if err != nil {
-		r.wire.log.Debug("the MCP session could not be ended at the server", "error", err)
-		return
-	}
-	discard(resp)
+	r.wire.bye(r.request(ctx, http.MethodDelete, nil))
 }
 
 // Send sends a message. It returns when the message has left, or when nothing of it will; a request

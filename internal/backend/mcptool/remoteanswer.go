@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"io"
 	"net/http"
 	"net/http/httptrace"
@@ -12,6 +11,8 @@ import (
 	"sync"
 	"syscall"
 	"time"
+
+	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 
 	"github.com/sidecall/sidecall/internal/backend"
 )
@@ -27,7 +28,7 @@ func (r *Remote) ask(ctx context.Context, m outgoing, right backend.Right, left 
 		}
 	}})
 	req := r.post(traced, &m)
-	c.sending(makeID(nil))
+	c.sending(jsonrpc.ID{})
 	resp, err := r.wire.there(req, func() (io.ReadCloser, error) { return m.body(), nil }, c) //nolint:bodyclose // answered closes it
 	answered := false
 	if err == nil {
@@ -47,34 +48,27 @@ func (r *Remote) ask(ctx context.Context, m outgoing, right backend.Right, left 
 // capture's.
 func (r *Remote) answered(ctx context.Context, req *http.Request, resp *http.Response, m outgoing, c *capture) bool {
 	r.begun(resp, m)
-	switch media := mediaType(resp); {
-	case success(resp.StatusCode) && media == "text/event-stream":
+	media := mediaType(resp)
+	if success(resp.StatusCode) && media == "text/event-stream" {
 		return r.follow(ctx, resp, m, c)
-	case success(resp.StatusCode) && media == "application/json":
-		defer discard(resp)
-		data, _, err := readFitting(resp.Body, int64(r.wire.limit)+1, nil)
-		switch {
-		case len(data) > r.wire.limit:
-			c.settle(answer{outcome: tooLarge, size: max(int64(len(data)), resp.ContentLength)})
-		case err != nil:
-			c.settle(answer{outcome: brokenOff, err: err})
-		case r.hear(data, &m):
-			c.settle(answer{outcome: resulted})
-			return true
-		default:
-			c.settle(answer{outcome: notMCP, status: resp.StatusCode, err: errors.New("the answer is no JSON-RPC response")})
-		}
-		return false
 	}
 	defer discard(resp)
-	body, _ := io.ReadAll(io.LimitReader(resp.Body, errorBody)) // what there is of it
-	if success(resp.StatusCode) {
-		c.settle(answer{outcome: notMCP, status: resp.StatusCode, body: body, err: fmt.Errorf("the answer has the content type %q", resp.Header.Get("Content-Type"))})
+	if !success(resp.StatusCode) || media != "application/json" {
+		misanswered(req, resp, c, r.known)
 		return false
 	}
-	a := answer{outcome: httpError, status: resp.StatusCode, header: resp.Header, body: body, rpc: rpcError(body)}
-	a.session = r.known(req, a)
-	c.settle(a)
+	data, cut, err := backend.ReadAll(resp.Body, resp.ContentLength, int64(r.wire.limit), nil)
+	switch {
+	case cut:
+		c.settle(answer{outcome: tooLarge, size: max(int64(len(data)), resp.ContentLength)})
+	case err != nil:
+		c.settle(answer{outcome: brokenOff, err: err})
+	case r.hear(data, &m):
+		c.settle(answer{outcome: resulted})
+		return true
+	default:
+		c.settle(answer{outcome: notMCP, status: resp.StatusCode, err: errors.New("the answer is no JSON-RPC response")})
+	}
 	return false
 }
 

@@ -73,37 +73,6 @@ func outlasting(call context.Context, c *capture) (context.Context, *tail) {
 	return ctx, &tail{end: func() { leave(); cancel() }}
 }
 
-// limited is a body that ends early.
-type limited struct {
-	io.Reader
-	io.Closer
-}
-
-// readFitting reads a body to its end, or to limit bytes, as long as there is room
-// for it.
-func readFitting(body io.Reader, limit int64, memory backend.Memory) (data []byte, fits bool, err error) {
-	if memory == nil {
-		data, err = io.ReadAll(io.LimitReader(body, limit))
-		return data, true, err
-	}
-	var all bytes.Buffer
-	for size := min(backend.Uncounted, limit); ; size = min(2*size, limit) {
-		_, err = io.CopyN(&all, body, size-int64(all.Len()))
-		switch {
-		case err == io.EOF: //nolint:errorlint // only the bare one is the end
-			return all.Bytes(), true, nil
-		case err != nil || size >= limit:
-			return all.Bytes(), true, err
-		case !backend.Fits(memory, size, min(2*size, limit)):
-			more, err := io.CopyN(io.Discard, body, 1)
-			if err == io.EOF { //nolint:errorlint // only the bare one is the end
-				err = nil
-			}
-			return all.Bytes(), more == 0, err
-		}
-	}
-}
-
 func success(status int) bool { return status >= 200 && status < 300 }
 
 func mediaType(resp *http.Response) string {

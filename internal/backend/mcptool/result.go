@@ -267,7 +267,7 @@ func statusReply(a answer) tool.Reply {
 	if len(a.header) > 0 {
 		reply.Header = make(map[string]string, len(a.header))
 		for name, values := range a.header {
-			reply.Header[lower(name)] = values[0]
+			reply.Header[strings.ToLower(name)] = values[0]
 		}
 	}
 	return reply

@@ -10,7 +10,9 @@ import (
 
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 
+	"github.com/sidecall/sidecall/internal/backend"
 	"github.com/sidecall/sidecall/internal/backend/conn"
+	"github.com/sidecall/sidecall/internal/backend/lines"
 )
 
 // RoundTrip implements http.RoundTripper.
@@ -70,7 +72,10 @@ func envelope(req *http.Request) (id jsonrpc.ID, isResponse bool) {
 		return jsonrpc.ID{}, false
 	}
 	defer func() { _ = body.Close() }() // bytes in memory
-	return idAtStart(body)
+	head := make([]byte, lines.KeepOfGiant)
+	n, _ := io.ReadFull(body, head) // as far as it goes
+	raw, answers := OfGiant(head[:n], nil)
+	return idOf(raw), answers
 }
 
 // plain sends a message that nobody captures: the handshake, notifications and
@@ -88,11 +93,11 @@ func (w *wire) plain(req *http.Request, isCall bool) (*http.Response, error) {
 		discard(resp)
 		return synthetic(req, http.StatusAccepted, "", nil), nil
 	case !success(resp.StatusCode):
-		resp.Body = limited{io.LimitReader(resp.Body, errorBody), resp.Body}
+		resp.Body = http.MaxBytesReader(nil, resp.Body, errorBody)
 	case mediaType(resp) == "text/event-stream":
 		resp.Body = newEvents(resp.Body, w, nil)
 	default:
-		resp.Body = limited{io.LimitReader(resp.Body, min(int64(w.limit), largeAnswer)), resp.Body}
+		resp.Body = http.MaxBytesReader(nil, resp.Body, min(int64(w.limit), largeAnswer))
 	}
 	return resp, nil
 }
@@ -109,25 +114,29 @@ func (w *wire) captured(req *http.Request, resp *http.Response, id jsonrpc.ID, c
 		return resp, nil
 	}
 	defer discard(resp)
-	switch {
-	case !success(resp.StatusCode):
-		body, _ := io.ReadAll(io.LimitReader(resp.Body, errorBody)) // what there is of it
-		a := answer{outcome: httpError, status: resp.StatusCode, header: resp.Header, body: body}
-		a.rpc = rpcError(body)
-		a.session = w.checkSession(req, a)
-		c.settle(a)
-	case mediaType(resp) == "application/json":
+	if success(resp.StatusCode) && mediaType(resp) == "application/json" {
 		if original := w.readJSON(resp, id, c); original != nil {
 			return synthetic(req, http.StatusOK, "application/json", original), nil
 		}
-	default:
-		body, _ := io.ReadAll(io.LimitReader(resp.Body, errorBody))
-		c.settle(answer{outcome: notMCP, status: resp.StatusCode, body: body,
-			err: fmt.Errorf("the answer has the content type %q", resp.Header.Get("Content-Type"))})
+	} else {
+		misanswered(req, resp, c, w.checkSession)
 	}
 	// An error of the HTTP client is the cheapest end of a request for the SDK,
 	// and one that leaves the session alone.
 	return nil, errCaptured
+}
+
+// misanswered notes an answer that is no message: an error of HTTP, of which known says what it
+// means for the session, or something that is not MCP.
+func misanswered(req *http.Request, resp *http.Response, c *capture, known func(*http.Request, answer) sessionWord) {
+	body, _ := io.ReadAll(io.LimitReader(resp.Body, errorBody)) // what there is of it
+	a := answer{outcome: notMCP, status: resp.StatusCode, body: body,
+		err: fmt.Errorf("the answer has the content type %q", resp.Header.Get("Content-Type"))}
+	if !success(resp.StatusCode) {
+		a = answer{outcome: httpError, status: resp.StatusCode, header: resp.Header, body: body, rpc: rpcError(body)}
+		a.session = known(req, a)
+	}
+	c.settle(a)
 }
 
 var errUnfit = errors.New("on every open connection there was an answer that nobody had asked for, or its end")
@@ -167,9 +176,9 @@ func (w *wire) there(req *http.Request, body func() (io.ReadCloser, error), c *c
 // readJSON reads an answer that is one JSON document, and returns what the SDK gets
 // of it; nil for nothing.
 func (w *wire) readJSON(resp *http.Response, id jsonrpc.ID, c *capture) []byte {
-	data, fits, err := readFitting(resp.Body, int64(w.limit)+1, c.memory)
+	data, cut, err := backend.ReadAll(resp.Body, resp.ContentLength, int64(w.limit), c.memory)
 	switch {
-	case len(data) > w.limit || !fits:
+	case cut:
 		c.settle(answer{outcome: tooLarge, size: max(int64(len(data)), resp.ContentLength)})
 		return nil
 	case err != nil:
@@ -241,12 +250,17 @@ func (w *wire) end(req *http.Request) *http.Response {
 	w.background(func() {
 		ctx, cancel := context.WithTimeout(ctx, endTimeout)
 		defer cancel()
-		resp, err := w.base.RoundTrip(req.WithContext(ctx))
-		if err != nil {
-			w.log.Debug("the MCP session could not be ended at the server", "error", err)
-			return
-		}
-		discard(resp)
+		w.bye(req.WithContext(ctx))
 	})
 	return synthetic(req, http.StatusNoContent, "", nil)
+}
+
+// bye tells the server that its session is not needed any more.
+func (w *wire) bye(req *http.Request) {
+	resp, err := w.base.RoundTrip(req)
+	if err != nil {
+		w.log.Debug("the MCP session could not be ended at the server", "error", err)
+		return
+	}
+	discard(resp)
 }

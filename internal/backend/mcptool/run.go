@@ -31,7 +31,7 @@ var (
 
 // Run implements backend.Discoverer. It may be called once.
 func (b *Backend) Run(ctx context.Context, update func(tools []tool.Discovered, err error)) {
-	if !b.enter() {
+	if !b.running.Enter() {
 		return
 	}
 	defer b.running.Done()

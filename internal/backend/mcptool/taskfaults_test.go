@@ -231,7 +231,7 @@ func TestATaskThatNeverEnds(t *testing.T) {
 					pass()
 				}
 			}})
-			wantFailure(t, f, tool.CodeTimeout, tool.Ambiguous, errorTypeTimeout)
+			wantFailure(t, f, tool.CodeTimeout, tool.Ambiguous, backend.ErrorTypeTimeout)
 			if n := len(s.requests(methodTaskGet)); n != 3 {
 				t.Errorf("asked %d times", n)
 			}

@@ -220,20 +220,16 @@ func (f *following) ask(ctx context.Context, method string, most time.Duration) 
 		ctx, cancel = context.WithTimeout(ctx, most)
 		defer cancel()
 	}
-	return f.b.askOfTask(ctx, method, &taskParams{TaskID: f.ID, InputResponses: f.responses(method)}, f.hearing, f.call.Memory)
-}
-
-// responses are the answers that go with a request.
-func (f *following) responses(method string) map[string]json.RawMessage {
-	if method != methodTaskUpdate {
-		return nil
+	params := &taskParams{TaskID: f.ID}
+	if method == methodTaskUpdate {
+		params.InputResponses = f.answers
 	}
-	return f.answers
+	return f.b.askOfTask(ctx, method, params, f.hearing, f.call.Memory)
 }
 
 // cancel tells the server that the call has ended, and waits for nothing.
 func (f *following) cancel(ctx context.Context) {
-	if !f.b.enter() {
+	if !f.b.running.Enter() {
 		return
 	}
 	ctx, stop := context.WithTimeout(context.WithoutCancel(ctx), cancelTime)

@@ -113,7 +113,7 @@ func keep(h *commands, orphaned bool, closing func()) (release func()) {
 }
 
 // Start starts a command of Prepare, in a cell or under a mark where somebody keeps
-// house. It is waited for with its Wait, and then ended with End. may, if not nil, is asked when
+// house. It is waited for with Wait, and then ended with End. may, if not nil, is asked when
 // nothing is waited for any more: false keeps the command from being started.
 func Start(cmd *exec.Cmd, may func() bool) error {
 	h := ours.Load()

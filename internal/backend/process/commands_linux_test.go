@@ -127,7 +127,7 @@ func TestWhatLeavesTheGroupEndsWithItsCommand(t *testing.T) {
 			"a child":              {1, "", nil},
 			"a grandchild":         {2, "", nil},
 			"five generations":     {5, "", nil},
-			"of one that is ended": {2, "sleep 1000", Kill},
+			"of one that is ended": {2, "sleep 1000", kill},
 		} {
 			t.Run(way+"/"+name, func(t *testing.T) {
 				release, err := keepHouse()
@@ -143,7 +143,7 @@ func TestWhatLeavesTheGroupEndsWithItsCommand(t *testing.T) {
 				if !lives(pid) {
 					t.Fatal("the stray has ended by itself")
 				}
-				Kill(cmd)
+				kill(cmd)
 				End(cmd)
 				if lives(pid) {
 					t.Error("it lives")
@@ -159,7 +159,7 @@ func TestWhatLeavesTheGroupOutlivesItOtherwise(t *testing.T) {
 	if err := cmd.Wait(); err != nil {
 		t.Fatal(err)
 	}
-	Kill(cmd)
+	kill(cmd)
 	End(cmd)
 	if !lives(pid) {
 		t.Error("it has ended")
@@ -184,7 +184,7 @@ func TestAnothersStraysAreLeftAlone(t *testing.T) {
 			if lives(stray) || !lives(its) {
 				t.Errorf("the one that is over has its stray: %v; the one that runs: %v", lives(stray), lives(its))
 			}
-			Kill(running)
+			kill(running)
 			_ = running.Wait() // killed
 			End(running)
 			if lives(its) {
@@ -233,7 +233,7 @@ func TestOrphansAreReapedAndCommandsAreNot(t *testing.T) {
 		}
 		time.Sleep(10 * time.Millisecond)
 	}
-	Kill(running)
+	kill(running)
 	_ = running.Wait() // killed
 	End(running)
 	if left, err := children(); err != nil || len(left) != 0 {

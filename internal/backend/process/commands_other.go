@@ -13,7 +13,7 @@ func KeepHouse() (way string, release func(), err error) {
 	return "", nil, errors.New("only Linux has a way to find what a command has started")
 }
 
-// Start starts a command of Prepare, if may, where it is not nil, says so. It is waited for with its
+// Start starts a command of Prepare, if may, where it is not nil, says so. It is waited for with
 // Wait, and then ended with End.
 func Start(cmd *exec.Cmd, may func() bool) error {
 	if err := allowed(may); err != nil {

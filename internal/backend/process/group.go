@@ -3,6 +3,7 @@ package process
 import (
 	"os/exec"
 	"syscall"
+	"time"
 )
 
 // lead makes the command the leader of a new process group, and lets it run as
@@ -14,15 +15,49 @@ func lead(cmd *exec.Cmd, user *User) {
 	}
 }
 
-// Terminate asks every process of the group to end (SIGTERM). The command must
-// have been started.
-func Terminate(cmd *exec.Cmd) { signalGroup(cmd, syscall.SIGTERM) }
+// Wait waits for a command that was started. Once asked is closed the command has patience to
+// end by itself, and then grace to end after SIGTERM; cut says that it was not left to itself.
+// What is left of its group is killed, and still has to be ended with End.
+func Wait(cmd *exec.Cmd, asked <-chan struct{}, patience, grace time.Duration) (cut bool, err error) {
+	var how error // set when it has exited
+	exited := make(chan struct{})
+	go func() {
+		how = cmd.Wait()
+		close(exited)
+	}()
+	within := func(d time.Duration) bool {
+		timer := time.NewTimer(d)
+		defer timer.Stop()
+		select {
+		case <-exited:
+		case <-timer.C:
+		}
+		select {
+		case <-exited: // maybe in the same moment
+			return true
+		default:
+			return false
+		}
+	}
+	select {
+	case <-exited:
+	case <-asked:
+		if cut = !within(patience); cut {
+			signalGroup(cmd, syscall.SIGTERM)
+			if !within(grace) {
+				kill(cmd)
+				<-exited
+			}
+		}
+	}
+	kill(cmd) // at once: while anybody is left the number of the group is taken
+	return cut, how
+}
 
-// Kill ends every process of the group at once (SIGKILL). The command must have
-// been started. It may be called after Wait, to end what the leader left
-// behind, but then without delay: once the whole group is gone its number may
-// be given to another.
-func Kill(cmd *exec.Cmd) { signalGroup(cmd, syscall.SIGKILL) }
+// kill ends every process of the group at once. It may be called after Wait, to end
+// what the leader left behind, but then without delay: once the whole group is gone
+// its number may be given to another.
+func kill(cmd *exec.Cmd) { signalGroup(cmd, syscall.SIGKILL) }
 
 func signalGroup(cmd *exec.Cmd, sig syscall.Signal) {
 	// The only errors are that nobody is left and that the remaining ones

@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 )
 
 func TestSpecRefusesWhatCouldNeverWork(t *testing.T) {
@@ -109,24 +110,24 @@ func family(t *testing.T, script string) (*exec.Cmd, *os.File) {
 func TestTheWholeGroupEnds(t *testing.T) {
 	for name, tt := range map[string]struct {
 		script string
-		end    func(*exec.Cmd)
+		grace  time.Duration
 		signal string
 	}{
-		"asked":            {"sleep 1000 & echo ready; wait", Terminate, "terminated"},
-		"made to":          {"trap '' TERM; sleep 1000 & echo ready; wait; wait", Kill, "killed"},
-		"after the leader": {"sleep 1000 & echo ready", nil, ""},
+		"asked":            {"sleep 1000 & echo ready; wait", time.Hour, "terminated"},
+		"made to":          {"trap '' TERM; sleep 1000 & echo ready; wait; wait", time.Millisecond, "killed"},
+		"after the leader": {"sleep 1000 & echo ready", 0, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			cmd, r := family(t, tt.script)
-			if tt.end != nil {
-				tt.end(cmd)
+			asked := make(chan struct{})
+			if tt.signal != "" {
+				close(asked)
 			}
-			_ = cmd.Wait() // a signal is an error here
+			cut, _ := Wait(cmd, asked, 0, tt.grace) // a signal is an error here
 			got, ok := Signalled(cmd)
-			if got != tt.signal || ok != (tt.signal != "") {
-				t.Errorf("ended by %q, %v", got, ok)
+			if got != tt.signal || ok != (tt.signal != "") || cut != ok {
+				t.Errorf("ended by %q, %v, cut %v", got, ok, cut)
 			}
-			Kill(cmd) // what the leader left
 			if _, err := bytes.NewBuffer(nil).ReadFrom(r); err != nil {
 				t.Errorf("reading until everybody is gone: %v", err)
 			}

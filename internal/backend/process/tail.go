@@ -18,20 +18,14 @@ func NewTail(limit int) *Tail { return &Tail{limit: limit} }
 func (t *Tail) Write(p []byte) (int, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	n := len(p)
-	t.total += int64(n)
-	if n >= t.limit {
-		t.buf = append(t.buf[:0], p[n-t.limit:]...)
-		return n, nil
-	}
+	t.total += int64(len(p))
+	t.buf = append(t.buf, p[max(0, len(p)-t.limit):]...)
 	// Twice the limit before moving anything, so that a program that writes
 	// one byte at a time does not cost one move per byte.
-	if len(t.buf)+n > 2*t.limit {
-		keep := t.limit - n
-		t.buf = append(t.buf[:0], t.buf[len(t.buf)-keep:]...)
+	if len(t.buf) > 2*t.limit {
+		t.buf = append(t.buf[:0], t.buf[len(t.buf)-t.limit:]...)
 	}
-	t.buf = append(t.buf, p...)
-	return n, nil
+	return len(p), nil
 }
 
 // String returns what was kept, after "…" when that is not all.

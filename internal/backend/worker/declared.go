@@ -59,29 +59,26 @@ func (d *declared) found() tool.Discovered {
 // differs names the first thing in which two declarations of a tool are not the same;
 // empty when they are.
 func (d *declared) differs(from *declared) string {
-	switch {
-	case d.Description != from.Description:
-		return "description"
-	case d.input != from.input:
-		return "input_schema_json"
-	case d.output != from.output:
-		return "output_schema_json"
-	case d.Effect != from.Effect || d.Claimed != from.Claimed:
-		return "effect"
-	case !maps.Equal(d.Annotations, from.Annotations):
-		return "annotations"
-	case d.wishes.Sequential != from.wishes.Sequential:
-		return "sequential"
-	case d.wishes.Polling != from.wishes.Polling:
-		return "polling"
-	case d.wishes.FailsCleanly != from.wishes.FailsCleanly:
-		return "fails_cleanly"
-	case d.wishes.CancelWithCaller != from.wishes.CancelWithCaller:
-		return "cancel_with_caller"
-	case d.wishes.AttemptTimeout != from.wishes.AttemptTimeout:
-		return "attempt_timeout"
-	case d.wishes.Deadline != from.wishes.Deadline:
-		return "deadline"
+	w, v := &d.wishes, &from.wishes
+	for _, of := range []struct {
+		what string
+		same bool
+	}{
+		{"description", d.Description == from.Description},
+		{"input_schema_json", d.input == from.input},
+		{"output_schema_json", d.output == from.output},
+		{"effect", d.Effect == from.Effect && d.Claimed == from.Claimed},
+		{"annotations", maps.Equal(d.Annotations, from.Annotations)},
+		{"sequential", w.Sequential == v.Sequential},
+		{"polling", w.Polling == v.Polling},
+		{"fails_cleanly", w.FailsCleanly == v.FailsCleanly},
+		{"cancel_with_caller", w.CancelWithCaller == v.CancelWithCaller},
+		{"attempt_timeout", w.AttemptTimeout == v.AttemptTimeout},
+		{"deadline", w.Deadline == v.Deadline},
+	} {
+		if !of.same {
+			return of.what
+		}
 	}
 	return ""
 }

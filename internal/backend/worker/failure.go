@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/sidecall/sidecall/internal/backend"
 	"github.com/sidecall/sidecall/internal/tool"
 )
 
@@ -62,14 +63,5 @@ func lost(why error) *tool.Failure {
 
 // ended is a call whose context ended.
 func ended(ctx context.Context, evidence tool.Evidence) *tool.Failure {
-	if errors.Is(ctx.Err(), context.DeadlineExceeded) {
-		return &tool.Failure{
-			Code: tool.CodeTimeout, Evidence: evidence, ErrorType: "timeout",
-			Constraint: "the worker did not answer in time", Err: context.Cause(ctx),
-		}
-	}
-	return &tool.Failure{
-		Code: tool.CodeCancelled, Evidence: evidence, ErrorType: "cancelled",
-		Constraint: "the call was cancelled", CallerFault: true, Err: context.Cause(ctx),
-	}
+	return backend.ContextEnded(ctx, evidence, "the worker did not answer in time")
 }

@@ -36,6 +36,7 @@
 package worker
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -90,26 +91,13 @@ const (
 )
 
 func (cfg Config) withDefaults() Config {
-	fill := func(n *int, otherwise int) {
-		if *n <= 0 {
-			*n = otherwise
-		}
-	}
-	fill(&cfg.MaxWorkers, defaultMaxWorkers)
-	fill(&cfg.MaxTools, defaultMaxTools)
-	fill(&cfg.MaxInFlight, defaultMaxInFlight)
-	if cfg.Heartbeat <= 0 {
-		cfg.Heartbeat = defaultHeartbeat
-	}
-	if cfg.MaxMessage <= 0 {
-		cfg.MaxMessage = defaultMaxMessage
-	}
-	if cfg.Late == nil {
-		cfg.Late = new(atomic.Int64)
-	}
-	if cfg.Logger == nil {
-		cfg.Logger = slog.New(slog.DiscardHandler)
-	}
+	cfg.MaxWorkers = cmp.Or(cfg.MaxWorkers, defaultMaxWorkers)
+	cfg.MaxTools = cmp.Or(cfg.MaxTools, defaultMaxTools)
+	cfg.MaxInFlight = cmp.Or(cfg.MaxInFlight, defaultMaxInFlight)
+	cfg.Heartbeat = cmp.Or(cfg.Heartbeat, defaultHeartbeat)
+	cfg.MaxMessage = cmp.Or(cfg.MaxMessage, defaultMaxMessage)
+	cfg.Late = cmp.Or(cfg.Late, new(atomic.Int64))
+	cfg.Logger = cmp.Or(cfg.Logger, slog.New(slog.DiscardHandler))
 	return cfg
 }
 
@@ -155,7 +143,7 @@ type Backend struct {
 	ending context.Context
 	end    context.CancelFunc
 	// running counts the streams and their goroutines.
-	running sync.WaitGroup
+	running backend.Running
 }
 
 var _ backend.Discoverer = (*Backend)(nil)
@@ -216,18 +204,8 @@ func (b *Backend) End() {
 
 // Close implements backend.Backend.
 func (b *Backend) Close(ctx context.Context) error {
-	b.End() // first: nobody enters then
-	done := make(chan struct{})
-	go func() {
-		b.running.Wait() // streams end with their handlers, which have just been asked to
-		close(done)
-	}()
-	select {
-	case <-done:
-		return nil
-	case <-ctx.Done():
-		return fmt.Errorf("backend %s: still closing: %w", b.cfg().Name, context.Cause(ctx))
-	}
+	b.End() // first: nobody enters then, and streams end with their handlers
+	return b.running.Ended(ctx, b.cfg().Name)
 }
 
 // enter counts a stream that Close waits for; false when no more come in.
