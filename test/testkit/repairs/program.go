@@ -1,4 +1,4 @@
-package repair
+package repairs
 
 import (
 	"encoding/json"
