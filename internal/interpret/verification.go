@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"strings"
 
 	"cel.dev/cel-go/cel"
 	"cel.dev/cel-go/interpreter"
@@ -87,36 +86,26 @@ type Verification struct {
 	readsArgs        bool
 }
 
-// KeyError is an expression of a verification that does not compile.
-type KeyError struct {
-	// Key leads to it in the config, from the verification's own block.
-	Key    []string
-	Reason string
-}
-
-func (e *KeyError) Error() string { return strings.Join(e.Key, ".") + ": " + e.Reason }
-
 // CompileVerification compiles a config. Its errors are *KeyError, all at once.
 func CompileVerification(cfg VerificationConfig) (*Verification, error) {
-	args, errs := compileArguments(cfg.Args, subjectScope)
-	v := &Verification{args: args}
+	c := compiler{}
+	v := &Verification{args: c.arguments(cfg.Args, subjectScope)}
 	for name, text := range cfg.Args {
-		v.readsArgs = v.readsArgs || args.of[name] != nil && reads(subjectScope, text, "args")
+		v.readsArgs = v.readsArgs || v.args.of[name] != nil && reads(subjectScope, text, "args")
 	}
-	compile := func(text string, in scope, want *cel.Type, key ...string) *expression {
-		compiled, err := compileKey(text, in, want, key...)
-		errs = append(errs, err...)
-		v.readsArgs = v.readsArgs || compiled != nil && reads(in, text, "args")
+	compile := func(text string, want *cel.Type, key string) *expression {
+		compiled := c.compile(text, verificationScope, want, key)
+		v.readsArgs = v.readsArgs || compiled != nil && reads(verificationScope, text, "args")
 		return compiled
 	}
-	v.doneWhen = compile(cfg.DoneWhen, verificationScope, cel.BoolType, "done_when")
-	v.notRun = compile(cfg.NotRunWhen, verificationScope, cel.BoolType, "not_run_when")
-	v.result = compile(cfg.Result, verificationScope, nil, "result")
+	v.doneWhen = compile(cfg.DoneWhen, cel.BoolType, "done_when")
+	v.notRun = compile(cfg.NotRunWhen, cel.BoolType, "not_run_when")
+	v.result = compile(cfg.Result, nil, "result")
 	if cfg.DoneWhen == "" && cfg.NotRunWhen == "" {
-		errs = append(errs, &KeyError{nil, "it can never decide: expected done_when, not_run_when, or both"})
+		c.fail("it can never decide: expected done_when, not_run_when, or both")
 	}
-	if len(errs) > 0 {
-		return nil, errors.Join(errs...)
+	if len(c.errs) > 0 {
+		return nil, errors.Join(c.errs...)
 	}
 	return v, nil
 }
