@@ -56,3 +56,19 @@ func inSchema(err schema.CompileError, path []string) located {
 
 // steps takes rules[1].suggest[0] apart.
 var steps = regexp.MustCompile(`\w+`)
+
+// each takes a joined error apart.
+func each(err error) []error {
+	if err == nil {
+		return nil
+	}
+	joined, ok := err.(interface{ Unwrap() []error })
+	if !ok {
+		return []error{err}
+	}
+	var all []error
+	for _, one := range joined.Unwrap() {
+		all = append(all, each(one)...)
+	}
+	return all
+}

@@ -170,19 +170,3 @@ func targetsAstray(h *host, routes []*catalog.Route) []astray {
 	}
 	return found
 }
-
-// each takes a joined error apart.
-func each(err error) []error {
-	if err == nil {
-		return nil
-	}
-	joined, ok := err.(interface{ Unwrap() []error })
-	if !ok {
-		return []error{err}
-	}
-	var all []error
-	for _, one := range joined.Unwrap() {
-		all = append(all, each(one)...)
-	}
-	return all
-}
