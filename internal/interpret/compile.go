@@ -134,7 +134,11 @@ func (c *compiler) compile(text string, in scope, want *cel.Type, key ...string)
 		c.fail(fmt.Sprintf("%s: %v", quoted(text), err), key...)
 		return nil
 	}
-	return &expression{program}
+	compiled := &expression{program: program}
+	for _, mentioned := range ast.NativeRep().ReferenceMap() {
+		compiled.readsArgs = compiled.readsArgs || mentioned.Name == "args"
+	}
+	return compiled
 }
 
 var typeWords = map[types.Kind]string{

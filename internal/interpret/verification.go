@@ -4,6 +4,8 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 
 	"cel.dev/cel-go/cel"
 	"cel.dev/cel-go/interpreter"
@@ -83,24 +85,17 @@ type Verification struct {
 	args             *Arguments
 	doneWhen, notRun *expression
 	result           *expression
-	readsArgs        bool
 }
 
 // CompileVerification compiles a config. Its errors are *KeyError, all at once.
 func CompileVerification(cfg VerificationConfig) (*Verification, error) {
 	c := compiler{}
-	v := &Verification{args: c.arguments(cfg.Args, subjectScope)}
-	for name, text := range cfg.Args {
-		v.readsArgs = v.readsArgs || v.args.of[name] != nil && reads(subjectScope, text, "args")
+	v := &Verification{
+		args:     c.arguments(cfg.Args, subjectScope),
+		doneWhen: c.compile(cfg.DoneWhen, verificationScope, cel.BoolType, "done_when"),
+		notRun:   c.compile(cfg.NotRunWhen, verificationScope, cel.BoolType, "not_run_when"),
+		result:   c.compile(cfg.Result, verificationScope, nil, "result"),
 	}
-	compile := func(text string, want *cel.Type, key string) *expression {
-		compiled := c.compile(text, verificationScope, want, key)
-		v.readsArgs = v.readsArgs || compiled != nil && reads(verificationScope, text, "args")
-		return compiled
-	}
-	v.doneWhen = compile(cfg.DoneWhen, cel.BoolType, "done_when")
-	v.notRun = compile(cfg.NotRunWhen, cel.BoolType, "not_run_when")
-	v.result = compile(cfg.Result, nil, "result")
 	if cfg.DoneWhen == "" && cfg.NotRunWhen == "" {
 		c.fail("it can never decide: expected done_when, not_run_when, or both")
 	}
@@ -110,27 +105,12 @@ func CompileVerification(cfg VerificationConfig) (*Verification, error) {
 	return v, nil
 }
 
-// reads reports whether an expression that compiles mentions a variable.
-func reads(in scope, text, variable string) bool {
-	env, err := in.environment()
-	if err != nil {
-		return true
-	}
-	ast, issues := env.Compile(text)
-	if issues.Err() != nil {
-		return true
-	}
-	for _, reference := range ast.NativeRep().ReferenceMap() {
-		if reference.Name == variable {
-			return true
-		}
-	}
-	return false
-}
-
 // ReadsArgs reports whether an expression reads the arguments of the call: then
 // nothing can be verified without them.
-func (v *Verification) ReadsArgs() bool { return v.readsArgs }
+func (v *Verification) ReadsArgs() bool {
+	all := slices.AppendSeq([]*expression{v.doneWhen, v.notRun, v.result}, maps.Values(v.args.of))
+	return slices.ContainsFunc(all, func(e *expression) bool { return e != nil && e.readsArgs })
+}
 
 // Arguments are those to ask the read-only tool with: a JSON object.
 func (v *Verification) Arguments(about Subject) (json.RawMessage, error) {
