@@ -8,13 +8,9 @@ import (
 	"github.com/sidecall/sidecall/internal/tool"
 )
 
-// Nearest returns the names of have that are spelt, or abbreviated, most like
-// want, best first, at most limit. Names that are not alike are not returned.
-func Nearest(want string, have []string, limit int) []string {
-	return (*looks)(nil).nearest(want, have, limit)
-}
-
-// nearest is Nearest among as many as there are looks for.
+// nearest returns the names of have that are spelt, or abbreviated, most like
+// want, best first, at most limit, among as many as there are looks for. Names that are
+// not alike are not returned.
 func (l *looks) nearest(want string, have []string, limit int) []string {
 	type candidate struct {
 		name     string
