@@ -2,6 +2,8 @@ package schema
 
 import (
 	"fmt"
+	"maps"
+	"slices"
 
 	"github.com/santhosh-tekuri/jsonschema/v6"
 )
@@ -108,7 +110,10 @@ func (w *written) size(v any) int {
 			switch keyword {
 			case "$ref":
 				n = w.target(sub)
-			case "allOf", "anyOf", "oneOf", "not", "if", "then", "else", "dependentSchemas":
+			case "dependentSchemas":
+				members, _ := sub.(map[string]any)
+				n = w.size(slices.Collect(maps.Values(members)))
+			case "allOf", "anyOf", "oneOf", "not", "if", "then", "else":
 			default:
 				n = 0 // of another value
 			}
