@@ -14,7 +14,7 @@ GO=${GO:-go}
 # changes, so the race detector would find nothing, and it makes them ten times
 # slower. What they have for many callers at once (a sync.Pool, a sync.OnceValue) is
 # raced in the tests of server and in those end to end.
-alone="./internal/call/explain ./docs ./internal/rules/history/failures ./internal/rules/loop/guard ./internal/interpret ./internal/output ./internal/pattern ./internal/redact ./internal/schema ./internal/schema/repair ./internal/tool ./test/prove/mutants"
+alone="./internal/call/explain ./docs ./internal/rules/history/failures ./internal/rules/loop/guard ./internal/interpret ./internal/output ./internal/pattern ./internal/redact ./internal/schema ./internal/tool ./test/prove/mutants ./test/testkit/repairs"
 for package in $alone; do
 	for file in "$package"/*.go; do
 		case $file in *_test.go) continue ;; esac

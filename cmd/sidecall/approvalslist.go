@@ -1,59 +1,37 @@
 package main
 
 import (
-	"fmt"
-	"io"
 	"strings"
-	"text/tabwriter"
 	"time"
 
 	sidecallv1 "github.com/sidecall/sidecall/proto/sidecall/v1"
 )
 
-// list prints the held calls.
+// list prints the held calls. Arguments stand last: they are long.
 func (a *approving) list() error {
-	listed, more, err := printList(a.cmd.OutOrStdout(), a.asJSON, &heldTable{out: a.cmd.OutOrStdout()}, a.limit,
-		func(token string) ([]*sidecallv1.HeldExecution, string, error) {
-			res, err := a.client.Operator().ListHeld(a.cmd.Context(), &sidecallv1.ListHeldRequest{
-				PageSize: listPage, PageToken: token, ConversationId: a.conversation,
-			})
-			return res.GetExecutions(), res.GetNextPageToken(), a.failed(err)
-		})
-	if err == nil {
-		writeCount(a.cmd.ErrOrStderr(), listed, more, a.asJSON, "no call waits for a person's word",
-			"Decide with: sidecall approvals approve|deny --id ID --conversation C --turn T --tenant N --as NAME --reason TEXT")
-	}
-	return err
-}
-
-// heldTable is for people. Each part is aligned by itself; arguments stand on a line of their own.
-type heldTable struct {
-	out    io.Writer
-	headed bool
-}
-
-func (t *heldTable) write(calls []*sidecallv1.HeldExecution) error {
-	if len(calls) == 0 {
-		return nil
-	}
-	w := tabwriter.NewWriter(t.out, 0, 0, 2, ' ', 0)
-	if !t.headed {
-		t.headed = true
-		fmt.Fprintln(w, "AGE\tTOOL\tTENANT\tCONVERSATION\tTURN\tID\tUNTIL\tALLOWED BY\tASKED BECAUSE OF\tARGUMENTS")
-	}
-	for _, call := range calls {
+	row := func(call *sidecallv1.HeldExecution) string {
 		e, by := call.GetExecution(), "-"
 		if e.GetApproval() != nil {
 			by = printable(decider(e.GetApproval()))
 		}
-		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\n", age(e.GetStartedAt().AsTime()), printable(e.GetToolName()),
-			printable(call.GetTenant()), printable(call.GetConversationId()), printable(call.GetTurnId()), printable(call.GetToolUseId()),
-			heldUntil(call), by, printableText(call.GetHold().GetReason()), heldArguments(call))
+		return strings.Join([]string{
+			age(e.GetStartedAt().AsTime()), printable(e.GetToolName()), printable(call.GetTenant()), printable(call.GetConversationId()), printable(call.GetTurnId()),
+			printable(call.GetToolUseId()), heldUntil(call), by, printableText(call.GetHold().GetReason()), heldArguments(call),
+		}, "\t")
 	}
-	return w.Flush()
+	people := table(a.cmd.OutOrStdout(), "AGE\tTOOL\tTENANT\tCONVERSATION\tTURN\tID\tUNTIL\tALLOWED BY\tASKED BECAUSE OF\tARGUMENTS", row)
+	listed, more, err := printList(&a.operating, people, a.limit, func(token string) ([]*sidecallv1.HeldExecution, string, error) {
+		res, err := a.client.Operator().ListHeld(a.cmd.Context(), &sidecallv1.ListHeldRequest{
+			PageSize: listPage, PageToken: token, ConversationId: a.conversation,
+		})
+		return res.GetExecutions(), res.GetNextPageToken(), err
+	})
+	if err == nil {
+		a.writeCount(listed, more, "no call waits for a person's word",
+			"Decide with: sidecall approvals approve|deny --id ID --conversation C --turn T --tenant N --as NAME --reason TEXT")
+	}
+	return err
 }
-
-func (t *heldTable) end() error { return nil }
 
 // heldUntil is until when a call is held.
 func heldUntil(call *sidecallv1.HeldExecution) string {

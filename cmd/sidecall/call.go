@@ -10,6 +10,7 @@ import (
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/types/known/durationpb"
 
+	sidecall "github.com/sidecall/sidecall/clients/go"
 	sidecallv1 "github.com/sidecall/sidecall/proto/sidecall/v1"
 )
 
@@ -34,8 +35,8 @@ to ask for the result again is then printed on stderr. The exit code is 1 when t
 				return fail(exitUsage, err)
 			}
 			madeUp := identify(req)
-			return withClient(addr, func(client sidecallv1.ToolServiceClient) error {
-				res, err := client.ExecuteTool(cmd.Context(), req)
+			return withConnection(addr, func(client *sidecall.Client) error {
+				res, err := client.Stub().ExecuteTool(cmd.Context(), req)
 				if madeUp && worthAsking(req, res, err) {
 					writeIdentity(cmd.ErrOrStderr(), req)
 				}

@@ -13,7 +13,6 @@ import (
 	"google.golang.org/grpc/status"
 
 	sidecall "github.com/sidecall/sidecall/clients/go"
-	sidecallv1 "github.com/sidecall/sidecall/proto/sidecall/v1"
 )
 
 const defaultAddr = "tcp://127.0.0.1:8470"
@@ -24,11 +23,6 @@ const addrEnv = "SIDECALL_ADDR"
 // addrFlag adds --addr to a command that talks to a running sidecar.
 func addrFlag(cmd *cobra.Command, addr *string) {
 	cmd.Flags().StringVar(addr, "addr", cmp.Or(os.Getenv(addrEnv), defaultAddr), "address of the sidecar: tcp://host:port or unix:///path; without it "+addrEnv)
-}
-
-// withClient runs do against the sidecar at addr.
-func withClient(addr string, do func(sidecallv1.ToolServiceClient) error) error {
-	return withConnection(addr, func(client *sidecall.Client) error { return do(client.Stub()) })
 }
 
 // withConnection runs do with a client of the sidecar at addr.

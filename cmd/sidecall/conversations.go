@@ -3,8 +3,6 @@ package main
 import (
 	"errors"
 	"fmt"
-	"io"
-	"text/tabwriter"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -130,15 +128,20 @@ reached.`,
 
 func (l *listing) list() error {
 	since := time.Now().Add(-l.since.Duration)
-	listed, more, err := printList(l.cmd.OutOrStdout(), l.asJSON, &conversationTable{out: l.cmd.OutOrStdout()}, l.limit,
-		func(token string) ([]*sidecallv1.ConversationSummary, string, error) {
-			res, err := l.client.Conversations().ListConversations(l.cmd.Context(), &sidecallv1.ListConversationsRequest{PageSize: listPage, PageToken: token})
-			found := res.GetConversations()
-			if l.since.Duration > 0 {
-				found = appendedTo(found, since)
-			}
-			return found, res.GetNextPageToken(), l.failed(err)
-		})
+	people := table(l.cmd.OutOrStdout(), "AGE\tMESSAGES\tOPEN CALLS\tCONVERSATION", func(one *sidecallv1.ConversationSummary) string {
+		if one.GetDamage() != "" {
+			return fmt.Sprintf("?\t?\t?\t%s  (%s)", printable(one.GetConversationId()), shown(one.GetDamage()))
+		}
+		return fmt.Sprintf("%s\t%d\t%d\t%s", age(one.GetUpdatedAt().AsTime()), one.GetVersion(), one.GetOpenCalls(), printable(one.GetConversationId()))
+	})
+	listed, more, err := printList(&l.operating, people, l.limit, func(token string) ([]*sidecallv1.ConversationSummary, string, error) {
+		res, err := l.client.Conversations().ListConversations(l.cmd.Context(), &sidecallv1.ListConversationsRequest{PageSize: listPage, PageToken: token})
+		found := res.GetConversations()
+		if l.since.Duration > 0 {
+			found = appendedTo(found, since)
+		}
+		return found, res.GetNextPageToken(), err
+	})
 	if err != nil {
 		return err
 	}
@@ -168,30 +171,3 @@ func appendedTo(all []*sidecallv1.ConversationSummary, since time.Time) (found [
 	}
 	return found
 }
-
-// conversationTable is for people. Each part is aligned by itself.
-type conversationTable struct {
-	out    io.Writer
-	headed bool
-}
-
-func (t *conversationTable) write(part []*sidecallv1.ConversationSummary) error {
-	if len(part) == 0 {
-		return nil
-	}
-	w := tabwriter.NewWriter(t.out, 0, 0, 2, ' ', 0)
-	if !t.headed {
-		t.headed = true
-		fmt.Fprintln(w, "AGE\tMESSAGES\tOPEN CALLS\tCONVERSATION")
-	}
-	for _, one := range part {
-		if one.GetDamage() != "" {
-			fmt.Fprintf(w, "?\t?\t?\t%s  (%s)\n", printable(one.GetConversationId()), shown(one.GetDamage()))
-			continue
-		}
-		fmt.Fprintf(w, "%s\t%d\t%d\t%s\n", age(one.GetUpdatedAt().AsTime()), one.GetVersion(), one.GetOpenCalls(), printable(one.GetConversationId()))
-	}
-	return w.Flush()
-}
-
-func (*conversationTable) end() error { return nil }

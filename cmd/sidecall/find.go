@@ -102,45 +102,34 @@ func (s *searching) check(args []string, now time.Time) (err error) {
 
 // find prints what is found.
 func (s *searching) find() error {
-	out := listWriter[*sidecallv1.FoundExecution](&foundText{out: s.cmd.OutOrStdout()})
-	if s.asJSON {
-		out = &jsonList[*sidecallv1.FoundExecution]{out: s.cmd.OutOrStdout()}
-	}
-	found, code := 0, 0
-	for {
-		if s.req.PageSize = 100; s.limit > 0 {
+	found, code, left := 0, 0, false
+	var last *sidecallv1.FindExecutionsResponse
+	_, _, err := printList(&s.operating, (&foundText{out: s.cmd.OutOrStdout()}).write, 0, func(token string) ([]*sidecallv1.FoundExecution, string, error) {
+		if s.req.PageToken, s.req.PageSize = token, 100; s.limit > 0 {
 			s.req.PageSize = int32(min(100, s.limit-found))
 		}
 		res, err := s.client.Operator().FindExecutions(s.cmd.Context(), &s.req)
 		if err != nil {
-			return s.failed(err)
-		}
-		if err := out.write(res.GetExecutions()); err != nil {
-			return err
+			return nil, "", err
 		}
 		for _, call := range res.GetExecutions() {
 			found++
 			code = worse(code, call.GetVerdict())
 		}
-		s.req.PageToken = res.GetNextPageToken()
-		if s.req.GetPageToken() == "" || s.limit > 0 && found >= s.limit {
-			if found == 0 {
-				err = s.never(res)
-			}
-			if err != nil {
-				return err
-			}
-			break
+		last, token = res, res.GetNextPageToken()
+		if left = token != "" && s.limit > 0 && found >= s.limit; left {
+			token = ""
 		}
+		return res.GetExecutions(), token, nil
+	})
+	if err == nil && found == 0 {
+		code, err = exitFailed, s.never(last)
 	}
-	if err := out.end(); err != nil {
+	if err != nil {
 		return err
 	}
-	if s.req.GetPageToken() != "" {
+	if left {
 		fmt.Fprintf(s.cmd.ErrOrStderr(), "sidecall: the latest %d are shown, and there may be more: --limit 0 shows all\n", found)
-	}
-	if found == 0 {
-		code = exitFailed
 	}
 	if code != 0 {
 		return fail(code, nil)

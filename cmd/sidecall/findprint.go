@@ -60,8 +60,6 @@ func (t *foundText) write(calls []*sidecallv1.FoundExecution) error {
 	return nil
 }
 
-func (t *foundText) end() error { return nil }
-
 // call writes one call: the verdict first, then what it rests on.
 func (t *foundText) call(b *strings.Builder, call *sidecallv1.FoundExecution) {
 	e, details := call.GetExecution(), call.GetDetails()

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"strings"
+	"text/tabwriter"
 	"time"
 
 	"google.golang.org/protobuf/encoding/protojson"
@@ -29,12 +30,6 @@ func writeMessage(out io.Writer, m proto.Message) error {
 	}
 	_, err = fmt.Fprintln(out, string(encoded))
 	return err
-}
-
-// listWriter prints a list in parts.
-type listWriter[M proto.Message] interface {
-	write(part []M) error
-	end() error
 }
 
 // jsonList is a list for programs: one JSON array, an entry per line.
@@ -70,45 +65,64 @@ func (j *jsonList[M]) end() error {
 	return err
 }
 
-// printList prints a list page by page, for programs or by people's writer, and no more of it than
+// table prints a list for people in parts, each aligned by itself.
+func table[M proto.Message](out io.Writer, head string, row func(M) string) func(part []M) error {
+	return func(part []M) error {
+		if len(part) == 0 {
+			return nil
+		}
+		w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
+		if head != "" { // which stands above the first part
+			fmt.Fprintln(w, head)
+			head = ""
+		}
+		for _, one := range part {
+			fmt.Fprintln(w, row(one))
+		}
+		return w.Flush()
+	}
+}
+
+// printList prints a list page by page, for programs or as people prints a part, and no more of it than
 // limit, where that is not 0. It says how many it has printed, and whether there are more.
-func printList[M proto.Message](out io.Writer, asJSON bool, people listWriter[M], limit int,
+func printList[M proto.Message](o *operating, people func(part []M) error, limit int,
 	page func(token string) (part []M, next string, err error),
 ) (listed int, more bool, err error) {
-	writer := people
-	if asJSON {
-		writer = &jsonList[M]{out: out}
+	write, end := people, func() error { return nil }
+	if o.asJSON {
+		list := &jsonList[M]{out: o.cmd.OutOrStdout()}
+		write, end = list.write, list.end
 	}
 	for token, last := "", false; !last; last = token == "" || more {
 		part, next, err := page(token)
 		if err != nil {
-			return listed, more, err
+			return listed, more, o.failed(err)
 		}
 		if limit > 0 && len(part) > limit-listed {
 			part, more = part[:limit-listed], true
 		}
-		if err := writer.write(part); err != nil {
+		if err := write(part); err != nil {
 			return listed, more, err
 		}
 		listed, token = listed+len(part), next
 	}
-	return listed, more, writer.end()
+	return listed, more, end()
 }
 
 // writeCount says how many calls a list has: none, or how to go on.
-func writeCount(errOut io.Writer, listed int, more, asJSON bool, none, then string) {
+func (o *operating) writeCount(listed int, more bool, none, then string) {
 	count := tool.Count(listed, "call")
 	switch {
 	case listed == 0 && !more:
 		count = none
-	case asJSON:
+	case o.asJSON:
 		return
 	case more:
 		count = "the first " + count + ", and more. " + then
 	default:
 		count += ". " + then
 	}
-	fmt.Fprintln(errOut, "sidecall: "+count)
+	fmt.Fprintln(o.cmd.ErrOrStderr(), "sidecall: "+count)
 }
 
 // age is how long ago an instant was, to two digits or so.

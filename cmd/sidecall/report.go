@@ -2,7 +2,6 @@ package main
 
 import (
 	"bytes"
-	"encoding/json"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -47,9 +46,7 @@ nobody knows what became.`,
 				return fail(exitUnavailable, err)
 			}
 			if asJSON {
-				encoder := json.NewEncoder(cmd.OutOrStdout())
-				encoder.SetIndent("", "  ")
-				return encoder.Encode(report)
+				return writeIndented(cmd.OutOrStdout(), report)
 			}
 			var page bytes.Buffer
 			report.Write(&page)

@@ -2,8 +2,6 @@ package main
 
 import (
 	"fmt"
-	"io"
-	"text/tabwriter"
 
 	"github.com/sidecall/sidecall/internal/tool"
 	sidecallv1 "github.com/sidecall/sidecall/proto/sidecall/v1"
@@ -15,34 +13,7 @@ const listPage = 1000
 
 // list prints the unknown calls.
 func (r *resolving) list() error {
-	listed, more, err := printList(r.cmd.OutOrStdout(), r.asJSON, &unknownTable{out: r.cmd.OutOrStdout()}, r.limit,
-		func(token string) ([]*sidecallv1.UnknownExecution, string, error) {
-			res, err := r.client.Operator().ListUnknown(r.cmd.Context(), &sidecallv1.ListUnknownRequest{PageSize: listPage, PageToken: token})
-			return res.GetExecutions(), res.GetNextPageToken(), r.failed(err)
-		})
-	if err == nil {
-		writeCount(r.cmd.ErrOrStderr(), listed, more, r.asJSON, "no call is of unknown outcome",
-			"Find out whether a call has happened, then: sidecall resolve --id ID --conversation C --turn T --tenant N --as done|not_run --reason TEXT")
-	}
-	return err
-}
-
-// unknownTable is for people. Each part is aligned by itself.
-type unknownTable struct {
-	out    io.Writer
-	headed bool
-}
-
-func (t *unknownTable) write(calls []*sidecallv1.UnknownExecution) error {
-	if len(calls) == 0 {
-		return nil
-	}
-	w := tabwriter.NewWriter(t.out, 0, 0, 2, ' ', 0)
-	if !t.headed {
-		t.headed = true
-		fmt.Fprintln(w, "AGE\tTOOL\tTENANT\tCONVERSATION\tTURN\tID\tATTEMPTS\tTO VERIFY")
-	}
-	for _, call := range calls {
+	row := func(call *sidecallv1.UnknownExecution) string {
 		e := call.GetExecution()
 		since, name := "?", "(record is corrupt)"
 		switch {
@@ -51,13 +22,20 @@ func (t *unknownTable) write(calls []*sidecallv1.UnknownExecution) error {
 		case e.GetEpoch() > 0:
 			since, name = age(e.GetFinishedAt().AsTime()), printable(e.GetToolName())
 		}
-		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\t%d\t%s\n", since, name,
+		return fmt.Sprintf("%s\t%s\t%s\t%s\t%s\t%s\t%d\t%s", since, name,
 			printable(call.GetTenant()), printable(call.GetConversationId()), printable(call.GetTurnId()), printable(call.GetToolUseId()), e.GetAttempts(), howToVerify(call))
 	}
-	return w.Flush()
+	people := table(r.cmd.OutOrStdout(), "AGE\tTOOL\tTENANT\tCONVERSATION\tTURN\tID\tATTEMPTS\tTO VERIFY", row)
+	listed, more, err := printList(&r.operating, people, r.limit, func(token string) ([]*sidecallv1.UnknownExecution, string, error) {
+		res, err := r.client.Operator().ListUnknown(r.cmd.Context(), &sidecallv1.ListUnknownRequest{PageSize: listPage, PageToken: token})
+		return res.GetExecutions(), res.GetNextPageToken(), err
+	})
+	if err == nil {
+		r.writeCount(listed, more, "no call is of unknown outcome",
+			"Find out whether a call has happened, then: sidecall resolve --id ID --conversation C --turn T --tenant N --as done|not_run --reason TEXT")
+	}
+	return err
 }
-
-func (t *unknownTable) end() error { return nil }
 
 // howToVerify says how to find out what became of a call.
 func howToVerify(call *sidecallv1.UnknownExecution) string {

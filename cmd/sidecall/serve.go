@@ -147,11 +147,16 @@ func tuneGC() {
 }
 
 func newLogger(out io.Writer, level string) (slog.Handler, error) {
+	options, err := logOptions(level)
+	return slog.NewJSONHandler(out, options), err
+}
+
+func logOptions(level string) (*slog.HandlerOptions, error) {
 	var l slog.Level
 	if err := l.UnmarshalText([]byte(level)); err != nil {
 		return nil, fmt.Errorf("--log-level %q: want debug, info, warn or error", level)
 	}
-	return slog.NewJSONHandler(out, &slog.HandlerOptions{Level: l}), nil
+	return &slog.HandlerOptions{Level: l}, nil
 }
 
 // source is the config file with what the command line says instead of it.

@@ -12,8 +12,10 @@ import (
 	"text/tabwriter"
 
 	"github.com/spf13/cobra"
+	"google.golang.org/grpc"
 	"google.golang.org/grpc/status"
 
+	sidecall "github.com/sidecall/sidecall/clients/go"
 	"github.com/sidecall/sidecall/internal/app"
 	"github.com/sidecall/sidecall/internal/config"
 	sidecallv1 "github.com/sidecall/sidecall/proto/sidecall/v1"
@@ -68,15 +70,8 @@ the sidecar cannot be reached, 2 when the config file or the profile is wrong.`,
 			if what.config != "" {
 				return what.ofFile(cmd)
 			}
-			return withClient(what.addr, func(client sidecallv1.ToolServiceClient) error {
-				return rpcErrorOf(what.addr, what.print(cmd, answering{
-					func(ctx context.Context, req *sidecallv1.ListToolsRequest) (*sidecallv1.ListToolsResponse, error) {
-						return client.ListTools(ctx, req)
-					},
-					func(ctx context.Context, req *sidecallv1.GetInstructionsRequest) (*sidecallv1.GetInstructionsResponse, error) {
-						return client.GetInstructions(ctx, req)
-					},
-				}))
+			return withConnection(what.addr, func(client *sidecall.Client) error {
+				return rpcErrorOf(what.addr, what.print(cmd, client.Stub()))
 			})
 		},
 	}
@@ -117,7 +112,7 @@ func (a asked) ofFile(cmd *cobra.Command) (err error) {
 		return fail(exitUsage, err)
 	}
 	defer func() { err = errors.Join(err, offer.Close(context.WithoutCancel(cmd.Context()))) }()
-	return rpcErrorOf("", a.print(cmd, answering{offer.ListTools, offer.GetInstructions}))
+	return rpcErrorOf("", a.print(cmd, offer))
 }
 
 // rpcErrorOf is rpcError of a question that failed; another error stays.
@@ -129,15 +124,15 @@ func rpcErrorOf(addr string, err error) error {
 }
 
 // answering is who knows the tools: a sidecar, or a file.
-type answering struct {
-	list         func(context.Context, *sidecallv1.ListToolsRequest) (*sidecallv1.ListToolsResponse, error)
-	instructions func(context.Context, *sidecallv1.GetInstructionsRequest) (*sidecallv1.GetInstructionsResponse, error)
+type answering interface {
+	ListTools(ctx context.Context, req *sidecallv1.ListToolsRequest, opts ...grpc.CallOption) (*sidecallv1.ListToolsResponse, error)
+	GetInstructions(ctx context.Context, req *sidecallv1.GetInstructionsRequest, opts ...grpc.CallOption) (*sidecallv1.GetInstructionsResponse, error)
 }
 
 // print asks, and prints what was asked for.
 func (a asked) print(cmd *cobra.Command, of answering) error {
 	if a.instructions {
-		res, err := of.instructions(cmd.Context(), &sidecallv1.GetInstructionsRequest{Profile: a.profile})
+		res, err := of.GetInstructions(cmd.Context(), &sidecallv1.GetInstructionsRequest{Profile: a.profile})
 		if err != nil {
 			return err
 		}
@@ -178,7 +173,7 @@ func listAll(ctx context.Context, of answering, question *sidecallv1.ListToolsRe
 		}
 		asked[token] = true
 		question.PageToken = token
-		page, err := of.list(ctx, question)
+		page, err := of.ListTools(ctx, question)
 		if err != nil {
 			return nil, err
 		}

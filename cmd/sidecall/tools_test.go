@@ -8,6 +8,8 @@ import (
 	"strings"
 	"testing"
 
+	"google.golang.org/grpc"
+
 	"github.com/sidecall/sidecall/internal/app"
 	"github.com/sidecall/sidecall/internal/config"
 	sidecallv1 "github.com/sidecall/sidecall/proto/sidecall/v1"
@@ -111,11 +113,16 @@ func TestToolsOfAFileThatADiscoveringBackendHas(t *testing.T) {
 	}
 }
 
+// endless answers with the same page for ever.
+type endless struct{ answering }
+
+func (endless) ListTools(context.Context, *sidecallv1.ListToolsRequest, ...grpc.CallOption) (*sidecallv1.ListToolsResponse, error) {
+	return &sidecallv1.ListToolsResponse{NextPageToken: "again"}, nil
+}
+
 // What answers with the same page for ever is no sidecar.
 func TestAListWithoutEnd(t *testing.T) {
-	_, err := listAll(t.Context(), answering{list: func(context.Context, *sidecallv1.ListToolsRequest) (*sidecallv1.ListToolsResponse, error) {
-		return &sidecallv1.ListToolsResponse{NextPageToken: "again"}, nil
-	}}, &sidecallv1.ListToolsRequest{})
+	_, err := listAll(t.Context(), endless{}, &sidecallv1.ListToolsRequest{})
 	if err == nil || !strings.Contains(err.Error(), "go round in circles") {
 		t.Error(err)
 	}

@@ -55,37 +55,21 @@ func newUndo() *cobra.Command {
 // plan prints what has happened, and how it is undone.
 func (u *undoing) plan() error {
 	cmd := u.cmd
-	list := &jsonList[*sidecallv1.CommittedEffect]{out: cmd.OutOrStdout()}
-	listed, left := 0, 0
-	for {
+	people := func(effects []*sidecallv1.CommittedEffect) error { return writeEffects(cmd.OutOrStdout(), effects) }
+	left := 0
+	listed, _, err := printList(&u.operating, people, 0, func(token string) ([]*sidecallv1.CommittedEffect, string, error) {
+		u.req.PageToken = token
 		res, err := u.client.Operator().PlanUndo(cmd.Context(), &u.req)
-		if err != nil {
-			return u.failed(err)
-		}
 		for _, effect := range res.GetEffects() {
-			listed++
 			if effect.GetUndo() == nil {
 				left++
 			}
 		}
-		if u.asJSON {
-			err = list.write(res.GetEffects())
-		} else {
-			err = writeEffects(cmd.OutOrStdout(), res.GetEffects())
-		}
-		if err != nil {
-			return err
-		}
-		if u.req.PageToken = res.GetNextPageToken(); u.req.GetPageToken() == "" {
-			break
-		}
-	}
-	if u.asJSON {
-		if err := list.end(); err != nil {
-			return err
-		}
-	}
+		return res.GetEffects(), res.GetNextPageToken(), err
+	})
 	switch {
+	case err != nil:
+		return err
 	case listed == 0:
 		fmt.Fprintln(cmd.ErrOrStderr(), "sidecall: nothing has happened that could be undone")
 		return fail(exitFailed, nil)

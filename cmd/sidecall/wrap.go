@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"errors"
-	"fmt"
 	"io"
 	"log/slog"
 	"os"
@@ -101,11 +100,11 @@ func newWrap() *cobra.Command {
 func (f *wrapFlags) run(ctx context.Context, in io.Reader, out io.Writer, command []string) error {
 	lines := telemetry.NewLines(os.Stderr)
 	defer func() { _ = lines.Close() }() // a log that cannot be written has nobody to tell
-	var level slog.Level
-	if err := level.UnmarshalText([]byte(f.level)); err != nil {
-		return fail(exitUsage, fmt.Errorf("--log-level %q: want debug, info, warn or error", f.level))
+	options, err := logOptions(f.level)
+	if err != nil {
+		return fail(exitUsage, err)
 	}
-	log := slog.NewTextHandler(lines, &slog.HandlerOptions{Level: level})
+	log := slog.NewTextHandler(lines, options)
 	defer app.Isolate(log)()
 	state, err := f.stateFile()
 	if err != nil {

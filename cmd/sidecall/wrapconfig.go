@@ -247,8 +247,5 @@ func printClientConfig(out io.Writer, client string, args []string, name string)
 	default:
 		return fail(exitUsage, fmt.Errorf("--print-config %q: want claude, vscode, cursor or codex", client))
 	}
-	encoder := json.NewEncoder(out)
-	encoder.SetIndent("", "  ")
-	encoder.SetEscapeHTML(false)
-	return encoder.Encode(map[string]any{list: map[string]any{name: it}})
+	return writeIndented(out, map[string]any{list: map[string]any{name: it}})
 }

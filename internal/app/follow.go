@@ -130,11 +130,8 @@ func (f *follower) wait(ctx context.Context) error {
 
 // outcome is what became of the last wish.
 type outcome struct {
-	mu              sync.Mutex
-	taken, refusals int64
-	waiting, why    string
-	// last is the config that why is about, if it is one.
-	last *config.Config
+	mu  sync.Mutex
+	now Following
 }
 
 // Following is what became of the last config that a sidecar has read from its Source.
@@ -145,47 +142,35 @@ type Following struct {
 	Config  *config.Config
 	// Waiting is what it waits for.
 	Waiting string
+
+	// taken and refusals are how many configs were taken over, and refused.
+	taken, refusals int64
 }
 
 func (o *outcome) following() Following {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	return Following{Refused: o.why, Config: o.last, Waiting: o.waiting}
+	return o.now
 }
 
 func (o *outcome) waits(what string) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	o.waiting = what
+	o.now.Waiting = what
 }
 
 func (o *outcome) took() {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	o.taken++
-	o.waiting, o.why, o.last = "", "", nil
+	o.now = Following{taken: o.now.taken + 1, refusals: o.now.refusals}
 }
 
 func (o *outcome) refused(cfg *config.Config, problems config.Problems) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	o.refusals++
-	o.waiting, o.why, o.last = "", problems[0].Error(), cfg
+	why := problems[0].Error()
 	if more := len(problems) - 1; more > 0 {
-		o.why += fmt.Sprintf(" (and %d more: see the log)", more)
+		why += fmt.Sprintf(" (and %d more: see the log)", more)
 	}
-}
-
-// told is why the last config is not in force, and what it waits for; empty when it is.
-func (o *outcome) told() (refused, waiting string) {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	return o.why, o.waiting
-}
-
-// counts are how many configs were taken over, and refused.
-func (o *outcome) counts() (taken, refusals int64) {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	return o.taken, o.refusals
+	o.now = Following{Refused: why, Config: cfg, taken: o.now.taken, refusals: o.now.refusals + 1}
 }

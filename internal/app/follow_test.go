@@ -103,7 +103,7 @@ func TestABadConfigIsToldAndTheOneBeforeStays(t *testing.T) {
 	c, on := following(t, twoTools)
 	bad := c.text(edit(t, twoTools, "act: {", "act: {efect: keyed, ", "path: /held", "path: held"))
 	on.write(bad)
-	harness.WaitFor(t, "the refusal", func() bool { refused, _ := c.follower.outcome.told(); return refused != "" })
+	harness.WaitFor(t, "the refusal", func() bool { return c.follower.outcome.following().Refused != "" })
 	const where = "test.yaml:8:51: tools.held.http.path: "
 	code, body := c.readyz()
 	if code != http.StatusOK || body.Status != "degraded" || !strings.HasPrefix(body.ConfigRefused, where) || !strings.HasSuffix(body.ConfigRefused, "(and 1 more: see the log)") {
@@ -134,7 +134,7 @@ func TestTheLastWishWins(t *testing.T) {
 	c, on := following(t, twoTools)
 	for n := range 3 {
 		on.write(c.text(withOffice(slow, fmt.Sprintf("max_in_flight: %d,", n+1))))
-		harness.WaitFor(t, "it to wait", func() bool { _, waiting := c.follower.outcome.told(); return waiting != "" && !on.Changed() })
+		harness.WaitFor(t, "it to wait", func() bool { return c.follower.outcome.following().Waiting != "" && !on.Changed() })
 		code, body := c.readyz()
 		if code != http.StatusOK || body.Status != "ready" || !strings.Contains(body.ConfigWaiting, "backend office") {
 			t.Errorf("/readyz: %d %+v", code, body)
@@ -155,6 +155,6 @@ func TestAStopOvertakesAConfig(t *testing.T) {
 	t.Parallel()
 	c, on := following(t, twoTools)
 	on.write(c.text(withOffice(newOffice(t, false, "write"), "")))
-	harness.WaitFor(t, "it to wait", func() bool { _, waiting := c.follower.outcome.told(); return waiting != "" })
+	harness.WaitFor(t, "it to wait", func() bool { return c.follower.outcome.following().Waiting != "" })
 	// The end of the test stops the sidecar.
 }

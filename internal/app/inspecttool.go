@@ -5,7 +5,8 @@ import (
 	"maps"
 	"regexp"
 	"slices"
-	"strings"
+
+	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/sidecall/sidecall/internal/config"
 	"github.com/sidecall/sidecall/internal/schema"
@@ -62,10 +63,7 @@ func (i *inspection) declared(t config.Tool) {
 // keywords looks for words in a schema that were meant to be keywords.
 func (i *inspection) keywords(draft schema.Draft, key string) {
 	for _, m := range draft.Misspellings() {
-		at := i.under(key)
-		for token := range strings.SplitSeq(strings.TrimPrefix(m.Pointer, "/"), "/") {
-			at = append(at, pointerToken.Replace(token))
-		}
+		at := slices.AppendSeq(i.under(key), jsontext.Pointer(m.Pointer).Tokens())
 		i.addAtKey(config.RuleSchemaKeyword, fmt.Sprintf("JSON Schema has no keyword %q and would ignore it; did you mean %q? (a word of your own begins with x-)", m.Word, m.Meant), at...)
 	}
 }
@@ -101,15 +99,28 @@ func bodyMembers(t *config.HTTPTool) map[string]string {
 // argument looks at one argument that is sent; false when something is wrong
 // with it.
 func (i *inspection) argument(name string, at []string) bool {
+	return i.has(i.own, "the input schema", name, "no call of this tool can be right", unknownToModels, at)
+}
+
+// has reports whether a schema speaks of an argument; else it says so, and what follows where
+// it can never have it, or does not mention it.
+func (p *problems) has(draft schema.Draft, what, name, never, open string, at []string) bool {
 	switch {
-	case i.own.Never(name):
-		i.add(config.RuleArgument, fmt.Sprintf("the input schema can never have %q%s: no call of this tool can be right", name, meant(i.own.Nearest(name))), at...)
-	case !i.own.Mentions(name):
-		i.add(config.RuleArgumentUndeclared, fmt.Sprintf("the input schema does not mention %q%s: no model knows of it", name, meant(i.own.Nearest(name))), at...)
+	case draft.Never(name):
+		p.add(config.RuleArgument, fmt.Sprintf("%s can never have %q%s: %s", what, name, meant(draft.Nearest(name)), never), at...)
+	case !draft.Mentions(name):
+		p.add(config.RuleArgumentUndeclared, unmentioned(draft, what, name)+open, at...)
 	default:
 		return true
 	}
 	return false
+}
+
+// unknownToModels is what follows where a schema does not mention an argument that a model is to send.
+const unknownToModels = ": no model knows of it"
+
+func unmentioned(draft schema.Draft, what, name string) string {
+	return fmt.Sprintf("%s does not mention %q%s", what, name, meant(draft.Nearest(name)))
 }
 
 func meant(name string) string {
@@ -152,11 +163,8 @@ func (i *inspection) verification(v *config.Verify) {
 func (i *inspection) derived(with string, args map[string]string, key string) {
 	asked, known := i.drafts[with]
 	for _, name := range slices.Sorted(maps.Keys(args)) {
-		switch at := i.under(key, "args", name); {
-		case known && asked.Never(name):
-			i.add(config.RuleArgument, fmt.Sprintf("the input schema of %s can never have %q%s: it can never be asked", with, name, meant(asked.Nearest(name))), at...)
-		case known && !asked.Mentions(name):
-			i.add(config.RuleArgumentUndeclared, fmt.Sprintf("the input schema of %s does not mention %q%s", with, name, meant(asked.Nearest(name))), at...)
+		if known {
+			i.has(asked, "the input schema of "+with, name, "it can never be asked", "", i.under(key, "args", name))
 		}
 		i.reads(args[name], key, "args", name)
 	}

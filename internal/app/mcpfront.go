@@ -5,11 +5,11 @@ import (
 	"errors"
 	"net"
 	"net/http"
-	"sync"
 	"time"
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/grpc/test/bufconn"
 
 	"github.com/sidecall/sidecall/internal/limit"
 	sidecallv1 "github.com/sidecall/sidecall/proto/sidecall/v1"
@@ -23,7 +23,7 @@ import (
 type mcpFront struct {
 	front  *mcp.Front
 	server *http.Server
-	inside *inside
+	inside *bufconn.Listener
 	conn   *grpc.ClientConn
 	// profiles are those that it offers; nil is all.
 	profiles []string
@@ -35,8 +35,9 @@ func newMCPFront(p *parts, version string, bytes *limit.Bytes) *mcpFront {
 	if cfg.Reveal() == "" {
 		return nil
 	}
-	f := &mcpFront{inside: newInside(), profiles: cfg.Profiles}
-	conn, err := grpc.NewClient("passthrough:///inside", grpc.WithTransportCredentials(insecure.NewCredentials()), grpc.WithContextDialer(f.inside.dial),
+	f := &mcpFront{inside: bufconn.Listen(insideBuffer), profiles: cfg.Profiles}
+	conn, err := grpc.NewClient("passthrough:///inside", grpc.WithTransportCredentials(insecure.NewCredentials()),
+		grpc.WithContextDialer(func(ctx context.Context, _ string) (net.Conn, error) { return f.inside.DialContext(ctx) }),
 		grpc.WithDisableRetry(), grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(maxInside)))
 	if err != nil {
 		panic(err) // of options that are not the config's
@@ -63,8 +64,12 @@ func newMCPFront(p *parts, version string, bytes *limit.Bytes) *mcpFront {
 // maxHeaderBytes bounds what stands before the body of a request.
 const maxHeaderBytes = 16 << 10
 
-// maxInside bounds a response within the process, which is bounded by itself.
-const maxInside = 1 << 30
+const (
+	// maxInside bounds a response within the process, which is bounded by itself.
+	maxInside = 1 << 30
+	// insideBuffer is what a direction of the connection holds: as much as gRPC writes at once.
+	insideBuffer = 32 << 10
+)
 
 // stop ends it. What is under way has until ctx ends.
 func (f *mcpFront) stop(ctx context.Context) error {
@@ -79,44 +84,3 @@ func (f *mcpFront) stop(ctx context.Context) error {
 	}
 	return errors.Join(err, f.conn.Close())
 }
-
-// inside is a net.Listener for connections within the process.
-type inside struct {
-	conns  chan net.Conn
-	closed chan struct{}
-	close  sync.Once
-}
-
-func newInside() *inside { return &inside{conns: make(chan net.Conn), closed: make(chan struct{})} }
-
-// dial makes a connection.
-func (i *inside) dial(ctx context.Context, _ string) (net.Conn, error) {
-	near, far := net.Pipe()
-	select {
-	case i.conns <- far:
-		return near, nil
-	case <-i.closed:
-		return nil, net.ErrClosed
-	case <-ctx.Done():
-		return nil, ctx.Err()
-	}
-}
-
-// Accept implements net.Listener.
-func (i *inside) Accept() (net.Conn, error) {
-	select {
-	case conn := <-i.conns:
-		return conn, nil
-	case <-i.closed:
-		return nil, net.ErrClosed
-	}
-}
-
-// Close implements net.Listener.
-func (i *inside) Close() error {
-	i.close.Do(func() { close(i.closed) })
-	return nil
-}
-
-// Addr implements net.Listener.
-func (i *inside) Addr() net.Addr { return &net.UnixAddr{Name: "inside", Net: "unix"} }

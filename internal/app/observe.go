@@ -21,19 +21,19 @@ func observeBreakers(g *inForce, t *telemetry.Telemetry) error {
 // observeReloads registers the metrics of the configs that came after the first.
 func observeReloads(f *follower, t *telemetry.Telemetry) error {
 	states := func(report func(int64, string, string)) {
-		refused, waiting := f.outcome.told()
+		last := f.outcome.following()
 		const key = "sidecall.config.state"
 		report(1, key, "in_force")
 		report(int64(len(f.succession.slots)), key, "retiring")
-		report(number(waiting != ""), key, "waiting")
-		report(number(refused != ""), key, "refused")
+		report(number(last.Waiting != ""), key, "waiting")
+		report(number(last.Refused != ""), key, "refused")
 	}
 	return errors.Join(
 		t.Gauge("sidecall.config.generations", "Configs by their state: the one in force, those before it that calls still have, and whether the last one waits for its backends or was refused.", states),
 		t.Counter("sidecall.config.reloads", "Configs that have taken over from one before.",
-			func() int64 { taken, _ := f.outcome.counts(); return taken }),
+			func() int64 { return f.outcome.following().taken }),
 		t.Counter("sidecall.config.refusals", "Configs that were refused while the one before stayed in force.",
-			func() int64 { _, refusals := f.outcome.counts(); return refusals }))
+			func() int64 { return f.outcome.following().refusals }))
 }
 
 func number(is bool) int64 {

@@ -5,9 +5,10 @@ import (
 	"errors"
 	"log/slog"
 
-	"github.com/sidecall/sidecall/internal/call/result"
+	"google.golang.org/grpc"
 
 	"github.com/sidecall/sidecall/internal/call"
+	"github.com/sidecall/sidecall/internal/call/result"
 	"github.com/sidecall/sidecall/internal/catalog"
 	"github.com/sidecall/sidecall/internal/config"
 	sidecallv1 "github.com/sidecall/sidecall/proto/sidecall/v1"
@@ -43,12 +44,12 @@ func NewOffer(cfg *config.Config, version string) (*Offer, error) {
 
 // ListTools answers as a sidecar of the config does, before its backends have said
 // which tools they have. Its errors are gRPC statuses.
-func (o *Offer) ListTools(ctx context.Context, req *sidecallv1.ListToolsRequest) (*sidecallv1.ListToolsResponse, error) {
+func (o *Offer) ListTools(ctx context.Context, req *sidecallv1.ListToolsRequest, _ ...grpc.CallOption) (*sidecallv1.ListToolsResponse, error) {
 	return o.service.ListTools(ctx, req)
 }
 
 // GetInstructions likewise.
-func (o *Offer) GetInstructions(ctx context.Context, req *sidecallv1.GetInstructionsRequest) (*sidecallv1.GetInstructionsResponse, error) {
+func (o *Offer) GetInstructions(ctx context.Context, req *sidecallv1.GetInstructionsRequest, _ ...grpc.CallOption) (*sidecallv1.GetInstructionsResponse, error) {
 	return o.service.GetInstructions(ctx, req)
 }
 

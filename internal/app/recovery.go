@@ -2,7 +2,6 @@ package app
 
 import (
 	"errors"
-	"fmt"
 	"slices"
 	"strconv"
 	"strings"
@@ -141,13 +140,7 @@ func (i *inspection) recovery(r config.CallRules) {
 
 func (i *inspection) arguments(paths []string, key ...string) {
 	for n, path := range paths {
-		name, at := failures.Split(path)[0], i.under(append(slices.Clone(key), strconv.Itoa(n))...)
-		switch {
-		case i.own.Never(name):
-			i.add(config.RuleArgument, fmt.Sprintf("the input schema can never have %q%s: no call is ever about it", name, meant(i.own.Nearest(name))), at...)
-		case !i.own.Mentions(name):
-			i.add(config.RuleArgumentUndeclared, fmt.Sprintf("the input schema does not mention %q%s: no model knows of it", name, meant(i.own.Nearest(name))), at...)
-		}
+		i.has(i.own, "the input schema", failures.Split(path)[0], "no call is ever about it", unknownToModels, i.under(append(slices.Clone(key), strconv.Itoa(n))...))
 	}
 }
 
@@ -170,26 +163,10 @@ func targetsAstray(h *host, routes []*catalog.Route) []astray {
 			if name := failures.Split(path)[0]; !draft.Mentions(name) {
 				found = append(found, astray{
 					[]string{"backends", h.name, "tools", route.Target, "recovery", "target", strconv.Itoa(n)},
-					fmt.Sprintf("the input schema of %s does not mention %q%s: no model knows of it", route.Tool.Name, name, meant(draft.Nearest(name))),
+					unmentioned(draft, "the input schema of "+route.Tool.Name, name) + unknownToModels,
 				})
 			}
 		}
 	}
 	return found
-}
-
-// each takes a joined error apart.
-func each(err error) []error {
-	if err == nil {
-		return nil
-	}
-	joined, ok := err.(interface{ Unwrap() []error })
-	if !ok {
-		return []error{err}
-	}
-	var all []error
-	for _, one := range joined.Unwrap() {
-		all = append(all, each(one)...)
-	}
-	return all
 }

@@ -122,7 +122,10 @@ func (s *Sidecar) follow(source Source) error {
 	if err := observeReloads(f, s.parts.telemetry); err != nil {
 		return err
 	}
-	s.follower, s.fronts.pages.Config = f, f.outcome.told
+	s.follower, s.fronts.pages.Config = f, func() (refused, waiting string) {
+		last := s.Following()
+		return last.Refused, last.Waiting
+	}
 	return nil
 }
 

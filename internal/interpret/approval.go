@@ -2,7 +2,6 @@ package interpret
 
 import (
 	"errors"
-	"strings"
 
 	"cel.dev/cel-go/cel"
 )
@@ -25,9 +24,9 @@ func CompileApproval(text string) (*Approval, error) {
 		return &Approval{text: text}, nil
 	}
 	c := compiler{}
-	when := c.compile("approve_when", text, approvalScope, cel.BoolType)
+	when := c.compile(text, approvalScope, cel.BoolType, "approve_when")
 	if len(c.errs) > 0 {
-		return nil, &KeyError{[]string{"approve_when"}, strings.TrimPrefix(errors.Join(c.errs...).Error(), "approve_when: ")}
+		return nil, errors.Join(c.errs...)
 	}
 	return &Approval{text, when}, nil
 }

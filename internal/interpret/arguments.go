@@ -6,9 +6,6 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"strings"
-
-	"cel.dev/cel-go/cel"
 )
 
 // Arguments are those of a call that follows from another one: an expression for each. They are
@@ -22,32 +19,20 @@ type Arguments struct {
 // result, by name. All are CEL: the variables are those of a Verification, and the answer is the
 // call's own. The errors are *KeyError, all at once.
 func CompileArguments(args map[string]string) (*Arguments, error) {
-	a, errs := compileArguments(args, verificationScope)
-	return a, errors.Join(errs...)
+	c := compiler{}
+	a := c.arguments(args, verificationScope)
+	return a, errors.Join(c.errs...)
 }
 
-func compileArguments(args map[string]string, in scope) (*Arguments, []error) {
+func (c *compiler) arguments(args map[string]string, in scope) *Arguments {
 	a := &Arguments{names: slices.Sorted(maps.Keys(args)), of: make(map[string]*expression, len(args))}
-	var errs []error
 	for _, name := range a.names {
 		if args[name] == "" {
-			errs = append(errs, &KeyError{[]string{"args", name}, "an expression is missing"})
+			c.fail("an expression is missing", "args", name)
 		}
-		compiled, err := compileKey(args[name], in, nil, "args", name)
-		a.of[name], errs = compiled, append(errs, err...)
+		a.of[name] = c.compile(args[name], in, nil, "args", name)
 	}
-	return a, errs
-}
-
-// compileKey compiles the expression of a key of the config.
-func compileKey(text string, in scope, want *cel.Type, key ...string) (*expression, []error) {
-	c := compiler{}
-	compiled := c.compile("", text, in, want)
-	errs := make([]error, len(c.errs))
-	for i, err := range c.errs {
-		errs[i] = &KeyError{key, strings.TrimPrefix(err.Error(), ": ")}
-	}
-	return compiled, errs
+	return a
 }
 
 // After are the arguments that follow from a call and what was read of its reply: a JSON object.

@@ -20,7 +20,7 @@ import (
 func evaluate(t *testing.T, text string, reply *tool.Reply) (value any, allocated uint64, steps int64, err error) {
 	t.Helper()
 	c := compiler{}
-	e := c.compile("test", text, replyScope, nil)
+	e := c.compile(text, replyScope, nil, "test")
 	if len(c.errs) > 0 {
 		t.Fatal(c.errs)
 	}

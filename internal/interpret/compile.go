@@ -3,6 +3,7 @@ package interpret
 import (
 	"errors"
 	"fmt"
+	"strconv"
 	"strings"
 
 	"cel.dev/cel-go/cel"
@@ -11,30 +12,50 @@ import (
 	"github.com/sidecall/sidecall/internal/tool"
 )
 
-// Compile compiles a config. Its errors name the expression by its place in
-// the config (errors[1].when), say in which column it goes wrong and what was
-// expected, and are all reported at once.
+// KeyError is what is wrong with an expression of the config, or with what stands in its place.
+type KeyError struct {
+	// Key leads to it, from the block that is compiled: errors, 1, when.
+	Key    []string
+	Reason string
+}
+
+func (e *KeyError) Error() string {
+	var place strings.Builder
+	for i, key := range e.Key {
+		if _, err := strconv.Atoi(key); err == nil {
+			key = "[" + key + "]"
+		} else if i > 0 {
+			key = "." + key
+		}
+		place.WriteString(key)
+	}
+	return place.String() + ": " + e.Reason
+}
+
+// Compile compiles a config. Its errors are *KeyError, all at once: they name the
+// expression by its place in the config, say in which column it goes wrong and what was
+// expected.
 func Compile(cfg Config) (*Program, error) {
 	c := compiler{}
 	p := &Program{
-		success:   c.condition("success", cfg.Success),
+		success:   c.condition(cfg.Success, "http", "success"),
 		selection: c.selection(cfg.Result),
-		emptyWhen: c.condition("empty_when", cfg.EmptyWhen),
+		emptyWhen: c.condition(cfg.EmptyWhen, "empty_when"),
 		partial:   c.partial(cfg.Partial),
 		check:     cfg.Check,
 	}
 	for i, r := range cfg.Errors {
-		place := fmt.Sprintf("errors[%d]", i)
+		at := func(key string) []string { return []string{"errors", strconv.Itoa(i), key} }
 		if r.When == "" {
-			c.fail(place+".when", "a condition is missing")
+			c.fail("a condition is missing", at("when")...)
 		}
 		if !r.Code.Valid() {
-			c.fail(place+".code", fmt.Sprintf("there is no code %q", r.Code))
+			c.fail(fmt.Sprintf("there is no code %q", r.Code), at("code")...)
 		}
 		if r.NotExecuted && r.Code == tool.CodeOutcomeUnknown {
-			c.fail(place+".not_executed", "OUTCOME_UNKNOWN says that it may have been executed")
+			c.fail("OUTCOME_UNKNOWN says that it may have been executed", at("not_executed")...)
 		}
-		p.rules = append(p.rules, rule{Rule: r, when: c.condition(place+".when", r.When)})
+		p.rules = append(p.rules, rule{Rule: r, when: c.condition(r.When, at("when")...)})
 	}
 	if len(c.errs) > 0 {
 		return nil, errors.Join(c.errs...)
@@ -45,13 +66,13 @@ func Compile(cfg Config) (*Program, error) {
 // compiler collects errors.
 type compiler struct{ errs []error }
 
-func (c *compiler) fail(place, what string) {
-	c.errs = append(c.errs, fmt.Errorf("%s: %s", place, what))
+func (c *compiler) fail(what string, key ...string) {
+	c.errs = append(c.errs, &KeyError{key, what})
 }
 
 // condition compiles an expression that is true or false; nil for an empty one.
-func (c *compiler) condition(place, text string) *expression {
-	return c.compile(place, text, replyScope, cel.BoolType)
+func (c *compiler) condition(text string, key ...string) *expression {
+	return c.compile(text, replyScope, cel.BoolType, key...)
 }
 
 func (c *compiler) selection(text string) *selection {
@@ -61,11 +82,11 @@ func (c *compiler) selection(text string) *selection {
 	case strings.HasPrefix(text, "/"):
 		steps, err := parsePointer(text)
 		if err != nil {
-			c.fail("result", err.Error())
+			c.fail(err.Error(), "http", "result")
 		}
 		return &selection{text: text, steps: steps}
 	default:
-		return &selection{text: text, program: c.compile("result", text, replyScope, nil)}
+		return &selection{text: text, program: c.compile(text, replyScope, nil, "http", "result")}
 	}
 }
 
@@ -74,55 +95,55 @@ func (c *compiler) partial(r *PartialRule) *partial {
 		return nil
 	}
 	if r.Items == "" {
-		c.fail("partial.items", "the list of items is missing")
+		c.fail("the list of items is missing", "partial", "items")
 	}
 	if r.OK == "" {
-		c.fail("partial.ok", "the condition is missing that tells whether an item was done")
+		c.fail("the condition is missing that tells whether an item was done", "partial", "ok")
 	}
 	return &partial{
-		items:   c.compile("partial.items", r.Items, replyScope, cel.ListType(cel.DynType)),
-		ok:      c.compile("partial.ok", r.OK, itemScope, cel.BoolType),
-		id:      c.compile("partial.id", r.ID, itemScope, nil),
-		content: c.compile("partial.content", r.Content, itemScope, nil),
-		problem: c.compile("partial.error", r.Error, itemScope, nil),
+		items:   c.compile(r.Items, replyScope, cel.ListType(cel.DynType), "partial", "items"),
+		ok:      c.compile(r.OK, itemScope, cel.BoolType, "partial", "ok"),
+		id:      c.compile(r.ID, itemScope, nil, "partial", "id"),
+		content: c.compile(r.Content, itemScope, nil, "partial", "content"),
+		problem: c.compile(r.Error, itemScope, nil, "partial", "error"),
 	}
 }
 
 // compile compiles one expression; nil for an empty one. want is the type it
 // must have, where it is known before a reply is; nil for any.
-func (c *compiler) compile(place, text string, in scope, want *cel.Type) *expression {
+func (c *compiler) compile(text string, in scope, want *cel.Type, key ...string) *expression {
 	if text == "" {
 		return nil
 	}
 	env, err := in.environment()
 	if err != nil {
-		c.fail(place, err.Error())
+		c.fail(err.Error(), key...)
 		return nil
 	}
 	ast, issues := env.Compile(text)
 	if err := issues.Err(); err != nil {
-		c.fail(place, explain(issues, text, in))
+		c.fail(explain(issues, text, in), key...)
 		return nil
 	}
 	if got := ast.OutputType(); want != nil && !got.IsExactType(cel.DynType) && got.Kind() != want.Kind() {
-		c.fail(place, fmt.Sprintf("want %s, but %s is %s", typeWords[want.Kind()], quoted(text), typeName(got)))
+		c.fail(fmt.Sprintf("want %s, but %s is of type %s", typeWords[want.Kind()], quoted(text), got), key...)
 		return nil
 	}
 	program, err := env.Program(ast, cel.CostLimit(costLimit), cel.CostTracking(counted{}), cel.EvalOptions(cel.OptOptimize), boundCalls(env))
 	if err != nil {
-		c.fail(place, fmt.Sprintf("%s: %v", quoted(text), err))
+		c.fail(fmt.Sprintf("%s: %v", quoted(text), err), key...)
 		return nil
 	}
-	return &expression{program}
+	compiled := &expression{program: program}
+	for _, mentioned := range ast.NativeRep().ReferenceMap() {
+		compiled.readsArgs = compiled.readsArgs || mentioned.Name == "args"
+	}
+	return compiled
 }
 
 var typeWords = map[types.Kind]string{
 	types.BoolKind: "a condition that is true or false",
 	types.ListKind: "a list",
-}
-
-func typeName(t *cel.Type) string {
-	return "of type " + t.String()
 }
 
 // explain says where an expression goes wrong, in one line per mistake.

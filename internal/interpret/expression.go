@@ -13,7 +13,10 @@ import (
 )
 
 // expression is a compiled expression.
-type expression struct{ program cel.Program }
+type expression struct {
+	program   cel.Program
+	readsArgs bool // it mentions args
+}
 
 // holds reports whether a condition is true. One that cannot be evaluated does
 // not hold.

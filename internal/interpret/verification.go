@@ -4,7 +4,8 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"strings"
+	"maps"
+	"slices"
 
 	"cel.dev/cel-go/cel"
 	"cel.dev/cel-go/interpreter"
@@ -84,64 +85,32 @@ type Verification struct {
 	args             *Arguments
 	doneWhen, notRun *expression
 	result           *expression
-	readsArgs        bool
 }
-
-// KeyError is an expression of a verification that does not compile.
-type KeyError struct {
-	// Key leads to it in the config, from the verification's own block.
-	Key    []string
-	Reason string
-}
-
-func (e *KeyError) Error() string { return strings.Join(e.Key, ".") + ": " + e.Reason }
 
 // CompileVerification compiles a config. Its errors are *KeyError, all at once.
 func CompileVerification(cfg VerificationConfig) (*Verification, error) {
-	args, errs := compileArguments(cfg.Args, subjectScope)
-	v := &Verification{args: args}
-	for name, text := range cfg.Args {
-		v.readsArgs = v.readsArgs || args.of[name] != nil && reads(subjectScope, text, "args")
+	c := compiler{}
+	v := &Verification{
+		args:     c.arguments(cfg.Args, subjectScope),
+		doneWhen: c.compile(cfg.DoneWhen, verificationScope, cel.BoolType, "done_when"),
+		notRun:   c.compile(cfg.NotRunWhen, verificationScope, cel.BoolType, "not_run_when"),
+		result:   c.compile(cfg.Result, verificationScope, nil, "result"),
 	}
-	compile := func(text string, in scope, want *cel.Type, key ...string) *expression {
-		compiled, err := compileKey(text, in, want, key...)
-		errs = append(errs, err...)
-		v.readsArgs = v.readsArgs || compiled != nil && reads(in, text, "args")
-		return compiled
-	}
-	v.doneWhen = compile(cfg.DoneWhen, verificationScope, cel.BoolType, "done_when")
-	v.notRun = compile(cfg.NotRunWhen, verificationScope, cel.BoolType, "not_run_when")
-	v.result = compile(cfg.Result, verificationScope, nil, "result")
 	if cfg.DoneWhen == "" && cfg.NotRunWhen == "" {
-		errs = append(errs, &KeyError{nil, "it can never decide: expected done_when, not_run_when, or both"})
+		c.fail("it can never decide: expected done_when, not_run_when, or both")
 	}
-	if len(errs) > 0 {
-		return nil, errors.Join(errs...)
+	if len(c.errs) > 0 {
+		return nil, errors.Join(c.errs...)
 	}
 	return v, nil
 }
 
-// reads reports whether an expression that compiles mentions a variable.
-func reads(in scope, text, variable string) bool {
-	env, err := in.environment()
-	if err != nil {
-		return true
-	}
-	ast, issues := env.Compile(text)
-	if issues.Err() != nil {
-		return true
-	}
-	for _, reference := range ast.NativeRep().ReferenceMap() {
-		if reference.Name == variable {
-			return true
-		}
-	}
-	return false
-}
-
 // ReadsArgs reports whether an expression reads the arguments of the call: then
 // nothing can be verified without them.
-func (v *Verification) ReadsArgs() bool { return v.readsArgs }
+func (v *Verification) ReadsArgs() bool {
+	all := slices.AppendSeq([]*expression{v.doneWhen, v.notRun, v.result}, maps.Values(v.args.of))
+	return slices.ContainsFunc(all, func(e *expression) bool { return e != nil && e.readsArgs })
+}
 
 // Arguments are those to ask the read-only tool with: a JSON object.
 func (v *Verification) Arguments(about Subject) (json.RawMessage, error) {

@@ -23,9 +23,8 @@ const littleWork = maxWork / 8
 // The weight of a schema, multiplied by the size of a text, says whether anything has
 // to be counted at all: for most calls it has not.
 type work struct {
-	pairs   map[visit]int64
-	scalars map[*jsonschema.Schema]int64
-	ways    map[*jsonschema.Schema]ways
+	pairs map[visit]int64
+	ways  map[*jsonschema.Schema]ways
 }
 
 type visit struct {
@@ -38,6 +37,19 @@ type visit struct {
 type ways struct {
 	itself, members, items []*jsonschema.Schema
 	first                  []*jsonschema.Schema // the items that have schemas of their own
+	scalar                 int64                // the work on a value that holds no others
+}
+
+// allWays are those of a schema and of all that it leads to.
+func allWays(root *jsonschema.Schema) map[*jsonschema.Schema]ways {
+	all := make(map[*jsonschema.Schema]ways)
+	scalars := unfolding{ownWork, inPlaceSchemas, 1, maxWork + 1, make(map[*jsonschema.Schema]int64)}
+	eachSchema(root, func(s *jsonschema.Schema) {
+		w := waysOf(s)
+		w.scalar = scalars.of(s)
+		all[s] = w
+	})
+	return all
 }
 
 func waysOf(s *jsonschema.Schema) ways {
@@ -61,11 +73,10 @@ func waysOf(s *jsonschema.Schema) ways {
 // work is what checking v against s takes, where it is v's text that has so many
 // bytes: at most just beyond maxWork. Where it is little it is not counted.
 func (c checker) work(s *jsonschema.Schema, v any, size int) int64 {
-	if !c.explosive && int64(size) <= littleWork/c.burden { // a value has a byte at the least
+	if int64(size) <= littleWork/c.burden { // a value has a byte at the least
 		return int64(size) * c.burden
 	}
-	w := work{pairs: make(map[visit]int64), scalars: make(map[*jsonschema.Schema]int64), ways: make(map[*jsonschema.Schema]ways)}
-	return w.of(s, v)
+	return work{make(map[visit]int64), c.ways()}.of(s, v)
 }
 
 // of is the work of checking v against s, at most just beyond maxWork.
@@ -78,13 +89,13 @@ func (w work) of(s *jsonschema.Schema, v any) int64 {
 	case []any:
 		key.value, members = reflect.ValueOf(v).Pointer(), len(v)
 	default:
-		return w.scalar(s)
+		return w.ways[s].scalar
 	}
 	if known, ok := w.pairs[key]; ok {
 		return known
 	}
 	w.pairs[key] = 1 // a cycle in place: the library stops there too
-	ways := w.waysOf(s)
+	ways := w.ways[s]
 	total := ownWork(s) + int64(members)
 	for _, to := range ways.itself {
 		if total += w.of(to, v); total > maxWork {
@@ -135,27 +146,12 @@ func (w work) array(total int64, ways ways, v []any) int64 {
 	return total
 }
 
-func (w work) waysOf(s *jsonschema.Schema) ways {
-	known, ok := w.ways[s]
-	if !ok {
-		known = waysOf(s)
-		w.ways[s] = known
-	}
-	return known
-}
-
-// scalar is the work on a value that holds no others.
-func (w work) scalar(s *jsonschema.Schema) int64 {
-	if known, ok := w.scalars[s]; ok {
-		return known
-	}
-	w.scalars[s] = 1 // a cycle
-	total := ownWork(s)
-	for _, to := range w.waysOf(s).itself {
-		total = min(total+w.scalar(to), maxWork+1)
-	}
-	w.scalars[s] = total
-	return total
+// burden is the most work that a value may be, wherever it stands, at least 1: what all
+// schemas are together, each as often as it is applied. One that is applied within itself
+// is as much as any may be, so that it is counted for each value.
+func burden(root *jsonschema.Schema) int64 {
+	atLeastOne := func(s *jsonschema.Schema) int64 { return ownWork(s) + 1 }
+	return unfolding{atLeastOne, targets, maxWork, maxWork, map[*jsonschema.Schema]int64{}}.of(root)
 }
 
 // ownWork is the work of a schema without those that it applies.
@@ -200,21 +196,4 @@ func likeness(v any) int {
 	default:
 		return 0
 	}
-}
-
-// burden is the most work that a value may be, wherever it stands, at least 1: what
-// all schemas are together, each as often as it is applied.
-type burden map[*jsonschema.Schema]int64
-
-func (b burden) of(s *jsonschema.Schema) int64 {
-	if known, ok := b[s]; ok {
-		return known
-	}
-	b[s] = 0 // a cycle: counted where it is entered
-	total := ownWork(s) + 1
-	for _, e := range edges(s) {
-		total = min(total+b.of(e.to), maxWork)
-	}
-	b[s] = total
-	return total
 }

@@ -24,67 +24,56 @@ type Options struct {
 	// Closed refuses arguments that the schema does not name, unless it says that
 	// there may be others. Without it they fit, as JSON Schema has it.
 	Closed bool
+
+	// result is of an output schema, whose formats are not asserted: the tool has run, and
+	// its result is not to be lost over the spelling of a date.
+	result bool
 }
 
 // Schema checks the arguments of one tool. It is immutable and safe for
 // concurrent use.
 type Schema struct {
-	document
-
+	name    string // of the tool
+	source  []byte // which is compiled when that is needed
 	options Options
-	secrets func() *sensitiveness // once, at the first violation
-	counted sync.Pool             // of *Schema, the same with meters: see Weigh
-}
-
-// document is a schema as it was written, which is compiled when it is needed.
-type document struct {
-	name   string // of the tool
-	source []byte
 
 	compiled func() (checker, error) // once; at the latest at the first check
 	index    func() *index           // once, at the first violation
+	secrets  func() *sensitiveness   // likewise
 
-	size  int            // instructions of its patterns, where it was only read
-	meter *pattern.Meter // nil where steps are not counted
-}
-
-func (d *document) onceBy(compile func() (checker, error)) {
-	d.compiled = sync.OnceValues(compile)
-	d.index = sync.OnceValue(func() *index { return newIndex(d.root(), d.source) })
+	size    int            // instructions of its patterns, where it was only read
+	meter   *pattern.Meter // nil where steps are not counted
+	counted sync.Pool      // of *Schema, the same with meters: see within
 }
 
 // read takes what is evidently in order as it is, and compiles what is not.
-func (d *document) read(doc any) error {
+func (s *Schema) read(doc any) error {
 	if found := (patterns{}); sound(doc, found) {
-		d.size = found.total()
+		s.size = found.total()
 		return nil
 	}
-	c, err := d.compiled()
-	d.size = c.patterns.total()
+	c, err := s.compiled()
+	s.size = c.patterns.total()
 	return err
 }
 
 // root is the compiled schema. It may be asked for once that has succeeded.
-func (d *document) root() *jsonschema.Schema {
-	c, _ := d.compiled() // see above
+func (s *Schema) root() *jsonschema.Schema {
+	c, _ := s.compiled() // see above
 	return c.root
 }
 
-// Name is the name of the tool.
-func (d *document) Name() string { return d.name }
-
 // Instructions is how many its patterns have together.
-func (d *document) Instructions() int { return d.size }
+func (s *Schema) Instructions() int { return s.size }
 
 // checker is the compiled form of a schema.
 type checker struct {
 	root *jsonschema.Schema
-	// explosive schemas are recursive in more ways than one: see visits.
-	explosive bool
 	// weight is how many steps a byte of a value may cost in patterns, burden the
 	// work that any value may be besides.
 	weight   int64
 	burden   int64
+	ways     func() map[*jsonschema.Schema]ways // once, when work has to be counted
 	patterns patterns
 	quick    quick // nil for none
 }
@@ -130,8 +119,9 @@ func compileDoc(name string, inputSchema []byte, doc any, opts Options) (*Schema
 // newSchema is a schema that is not compiled yet; with a meter, its patterns are
 // counted.
 func newSchema(name string, source []byte, opts Options, meter *pattern.Meter) *Schema {
-	s := &Schema{document: document{name: name, source: source, meter: meter}, options: opts}
-	s.onceBy(s.compile)
+	s := &Schema{name: name, source: source, meter: meter, options: opts}
+	s.compiled = sync.OnceValues(s.compile)
+	s.index = sync.OnceValue(func() *index { return newIndex(s.root(), s.source) })
 	s.secrets = sync.OnceValue(func() *sensitiveness { return newSensitiveness(s.root(), s.options.Sensitive, s.index()) })
 	return s
 }
@@ -150,19 +140,23 @@ func (s *Schema) Prepare() error {
 var errNoSchema = errors.New("there is no schema")
 
 func (s *Schema) compile() (checker, error) {
+	var c checker
 	doc, fail := readSchema(s.name, s.source)
-	if fail != nil {
+	if fail == nil {
+		var names *declaration
+		if s.options.Closed {
+			names = declared(doc)
+		}
+		c, fail = compile(s.name, doc, names, !s.options.result, s.meter)
+	}
+	switch {
+	case fail == nil:
+		return c, nil
+	case s.options.result:
+		return checker{}, &OutputError{*fail}
+	default:
 		return checker{}, fail
 	}
-	var names *declaration
-	if s.options.Closed {
-		names = declared(doc)
-	}
-	c, fail := compile(s.name, doc, names, true, s.meter)
-	if fail != nil {
-		return checker{}, fail
-	}
-	return c, nil
 }
 
 // sensitive is what is never shown, for one look at arguments: of a nil schema, and of one
@@ -241,11 +235,14 @@ func compile(name string, doc any, names *declaration, formats bool, meter *patt
 		return checker{}, fail
 	}
 	root = names.closing(root, e)
-	eachSchema(root, compareOnce)
+	eachSchema(root, takeOver)
 	e.done = true
 	var fits quick
 	if meter == nil { // what is counted is matched once
 		fits = quickened{}.of(root)
 	}
-	return checker{root: root, explosive: explosive(root), weight: weights{}.of(root), burden: burden{}.of(root), patterns: e.known, quick: fits}, nil
+	return checker{
+		root: root, weight: weight(root), burden: burden(root), patterns: e.known, quick: fits,
+		ways: sync.OnceValue(func() map[*jsonschema.Schema]ways { return allWays(root) }),
+	}, nil
 }

@@ -70,10 +70,7 @@ func explainMeta(err *jsonschema.SchemaValidationError) (pointer, reason string)
 			slices.Compare(a.InstanceLocation, b.InstanceLocation),
 		)
 	})
-	for _, token := range deepest.InstanceLocation {
-		pointer += "/" + escapePointer(token)
-	}
-	return fragment(err.URL) + pointer, complaint(deepest.ErrorKind)
+	return pointerTo(fragment(err.URL), deepest.InstanceLocation...), complaint(deepest.ErrorKind)
 }
 
 // leaves adds the complaints that have no others below them.
@@ -114,7 +111,7 @@ func searchReference(v any, at string, matches func(ref string) bool) (string, b
 	switch v := v.(type) {
 	case map[string]any:
 		for _, name := range sortedNames(v) {
-			child := at + "/" + escapePointer(name)
+			child := pointerTo(at, name)
 			if ref, ok := v[name].(string); ok && strings.HasPrefix(name, "$") && matches(ref) {
 				return child, true
 			}

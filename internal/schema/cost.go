@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math"
 
 	"github.com/santhosh-tekuri/jsonschema/v6"
 
@@ -21,21 +20,10 @@ const (
 	maxSteps = 32 << 20
 )
 
-// weights are how many steps a byte of a value may cost in the patterns of a
-// schema and of all that it applies, each as often as it is applied.
-type weights map[*jsonschema.Schema]int64
-
-func (w weights) of(s *jsonschema.Schema) int64 {
-	if known, ok := w[s]; ok {
-		return known
-	}
-	w[s] = 0 // a cycle: counted where it is entered
-	total := own(s)
-	for _, e := range edges(s) {
-		total = saturated(total, w.of(e.to))
-	}
-	w[s] = total
-	return total
+// weight is how many steps a byte of a value may cost in the patterns of a schema and of
+// all that it applies, each as often as it is applied; at most just beyond freeSteps.
+func weight(root *jsonschema.Schema) int64 {
+	return unfolding{own, targets, 0, freeSteps + 1, map[*jsonschema.Schema]int64{}}.of(root)
 }
 
 // own is the weight of a schema's own patterns.
@@ -52,14 +40,6 @@ func own(s *jsonschema.Schema) (steps int64) {
 		steps += pattern.StepsToRead
 	}
 	return steps
-}
-
-// saturated is a sum that stays at the largest number.
-func saturated(a, b int64) int64 {
-	if a > math.MaxInt64-b {
-		return math.MaxInt64
-	}
-	return a + b
 }
 
 // cheap reports that the patterns cost no more than freeSteps on a value of so

@@ -3,7 +3,6 @@ package schema
 import (
 	"maps"
 	"slices"
-	"strings"
 
 	"github.com/santhosh-tekuri/jsonschema/v6"
 )
@@ -59,8 +58,8 @@ func (d *declaration) closing(root *jsonschema.Schema, e *engine) *jsonschema.Sc
 		return root
 	}
 	top, yes := *root, true
-	anything := func(at, name string) *jsonschema.Schema {
-		return &jsonschema.Schema{Bool: &yes, DraftVersion: root.DraftVersion, Location: argumentsURL + at + escapePointer(name)}
+	anything := func(keyword, name string) *jsonschema.Schema {
+		return &jsonschema.Schema{Bool: &yes, DraftVersion: root.DraftVersion, Location: argumentsURL + pointerTo("", keyword, name)}
 	}
 	top.Location = argumentsURL
 	if root.DraftVersion < 2019 && root.Ref != nil { // beside which nothing counts
@@ -68,7 +67,7 @@ func (d *declaration) closing(root *jsonschema.Schema, e *engine) *jsonschema.Sc
 	}
 	top.Properties = map[string]*jsonschema.Schema{}
 	for name := range d.names {
-		top.Properties[name] = anything("/properties/", name)
+		top.Properties[name] = anything("properties", name)
 	}
 	maps.Copy(top.Properties, root.Properties)
 	if len(d.patterns) > 0 {
@@ -81,7 +80,7 @@ func (d *declaration) closing(root *jsonschema.Schema, e *engine) *jsonschema.Sc
 	}
 	for source := range unsaid {
 		if re, err := e.compile(source); err == nil { // else it stands where its draft knows no patterns
-			top.PatternProperties[re] = anything("/patternProperties/", source)
+			top.PatternProperties[re] = anything("patternProperties", source)
 		}
 	}
 	top.AdditionalProperties = false
@@ -137,27 +136,14 @@ func (d *declaration) take(s map[string]any) {
 // follow looks into what a reference within the document leads to; one that is not
 // a JSON pointer may lead anywhere.
 func (d *declaration) follow(ref string, root map[string]any, seen map[string]bool) {
-	pointer, local := strings.CutPrefix(ref, "#")
-	if !local || pointer != "" && !strings.HasPrefix(pointer, "/") || len(seen) > maxInPlace {
+	target, found := referredTo(root, ref)
+	switch {
+	case !found || len(seen) > maxInPlace:
 		d.open = true
-		return
+	case !seen[ref]:
+		seen[ref] = true
+		d.read(target, root, seen)
 	}
-	if seen[pointer] {
-		return
-	}
-	seen[pointer] = true
-	var at any = root
-	for _, token := range splitPointer(pointer) {
-		object, ok := at.(map[string]any)
-		if ok {
-			at, ok = object[token]
-		}
-		if !ok {
-			d.open = true
-			return
-		}
-	}
-	d.read(at, root, seen)
 }
 
 // inPlaceIn lists what a schema applies, or may apply, to the value itself.

@@ -2,7 +2,6 @@ package schema
 
 import (
 	"slices"
-	"strings"
 
 	"github.com/sidecall/sidecall/internal/pattern"
 	"github.com/sidecall/sidecall/internal/tool"
@@ -171,18 +170,7 @@ func (d *draftWalk) names(s any, into map[string]bool) {
 
 // beside are the schemas that may apply to the same object.
 func (d *draftWalk) beside(obj map[string]any) []any {
-	var subs []any
-	for _, keyword := range []string{"allOf", "anyOf", "oneOf"} {
-		list, _ := obj[keyword].([]any)
-		subs = append(subs, list...)
-	}
-	for _, keyword := range []string{"if", "then", "else"} {
-		subs = append(subs, obj[keyword])
-	}
-	dependent, _ := obj["dependentSchemas"].(map[string]any)
-	for _, sub := range dependent {
-		subs = append(subs, sub)
-	}
+	subs := inPlaceIn(obj)
 	if target, found := d.target(obj); found {
 		subs = append(subs, target)
 	}
@@ -192,11 +180,10 @@ func (d *draftWalk) beside(obj map[string]any) []any {
 // target is what a local $ref leads to.
 func (d *draftWalk) target(obj map[string]any) (any, bool) {
 	ref, ok := obj["$ref"].(string)
-	pointer, local := strings.CutPrefix(ref, "#")
-	if !ok || !local || pointer != "" && pointer[0] != '/' {
+	if !ok {
 		return nil, false
 	}
-	return location(splitPointer(pointer)).at(d.root)
+	return referredTo(d.root, ref)
 }
 
 func matchesPattern(obj map[string]any, name string) bool {

@@ -5,7 +5,6 @@ import (
 	"testing"
 
 	"github.com/sidecall/sidecall/internal/schema"
-	"github.com/sidecall/sidecall/internal/schema/repair"
 	"github.com/sidecall/sidecall/test/testkit/repairs"
 )
 
@@ -27,8 +26,8 @@ func TestEveryExampleInAHintIsValid(t *testing.T) {
 					continue
 				}
 				examples++
-				alone := repair.Program(m.Args, violations[:0:0])
-				alone = repair.Program(alone, append(violations[:0:0], v))
+				alone := repairs.Program(m.Args, violations[:0:0])
+				alone = repairs.Program(alone, append(violations[:0:0], v))
 				_, _, after := s.Check(alone)
 				for _, a := range after {
 					if a.Field == v.Field && a.Constraint == v.Constraint {

@@ -43,7 +43,6 @@ type collector struct {
 	// from and to: the value judged is at from now, and the choices are for to,
 	// where it belongs.
 	from, to location
-	names    *judgedNames // once they are needed
 }
 
 // maxOfOne bounds the findings of one keyword for one value: a list of all that is
@@ -92,7 +91,7 @@ func (c *collector) findings(e *jsonschema.ValidationError, base location) []fin
 	case *kind.AdditionalProperties:
 		return one.perMember(slices.Sorted(slices.Values(k.Properties)))
 	case *kind.PropertyNames:
-		return c.misnamed(one, k.Property)
+		return one.perMember([]string{k.Property})
 	case *kind.FalseSchema:
 		if len(at) > 0 {
 			if parent, _ := at.parent().at(c.args); isObject(parent) {

@@ -39,7 +39,7 @@ func edges(s *jsonschema.Schema) []edge {
 		}
 	}
 	for _, to := range inPlaceSchemas(s) {
-		add(to, edge{slot: inPlace})
+		out = append(out, edge{to: to, slot: inPlace})
 	}
 	for name, to := range s.Properties {
 		add(to, edge{slot: property, name: name})
@@ -49,7 +49,7 @@ func edges(s *jsonschema.Schema) []edge {
 	}
 	add(asSchema(s.AdditionalProperties), edge{slot: anyProperty})
 	add(s.UnevaluatedProperties, edge{slot: anyProperty})
-	add(s.PropertyNames, edge{slot: memberName})
+	add(namesOf(s), edge{slot: memberName})
 	for i, to := range s.PrefixItems {
 		add(to, edge{slot: prefixItem, index: i})
 	}
@@ -68,18 +68,19 @@ func edges(s *jsonschema.Schema) []edge {
 
 // inPlaceSchemas lists what s applies, or may apply, to the value itself.
 func inPlaceSchemas(s *jsonschema.Schema) []*jsonschema.Schema {
-	out := []*jsonschema.Schema{s.Ref, s.RecursiveRef, s.Not, s.If, s.Then, s.Else}
-	if s.DynamicRef != nil {
-		out = append(out, s.DynamicRef.Ref)
+	var out []*jsonschema.Schema
+	for _, to := range []*jsonschema.Schema{s.Ref, s.RecursiveRef, s.Not, s.If, s.Then, s.Else} {
+		out = appendSchema(out, to)
 	}
-	out = append(out, s.AllOf...)
-	out = append(out, s.AnyOf...)
-	out = append(out, s.OneOf...)
+	if s.DynamicRef != nil {
+		out = appendSchema(out, s.DynamicRef.Ref)
+	}
+	out = slices.Concat(out, s.AllOf, s.AnyOf, s.OneOf)
 	for _, to := range s.DependentSchemas {
 		out = append(out, to)
 	}
 	for _, dep := range s.Dependencies {
-		out = append(out, asSchema(dep))
+		out = appendSchema(out, asSchema(dep))
 	}
 	return out
 }

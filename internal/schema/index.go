@@ -1,6 +1,9 @@
 package schema
 
-import "github.com/santhosh-tekuri/jsonschema/v6"
+import (
+	"github.com/go-json-experiment/json/jsontext"
+	"github.com/santhosh-tekuri/jsonschema/v6"
+)
 
 // index finds compiled schemas by the location that errors carry, and their
 // source text.
@@ -33,12 +36,7 @@ func (ix *index) add(s *jsonschema.Schema) {
 // source is the schema as its author wrote it; nil when it is a boolean or
 // stands in one of the meta-schemas.
 func (ix *index) source(s *jsonschema.Schema) map[string]any {
-	v := ix.doc
-	var l location
-	for _, token := range splitPointer(fragment(s.Location)) {
-		l = append(l, token)
-	}
-	v, _ = l.at(v)
+	v, _ := fromPointer(jsontext.Pointer(fragment(s.Location))).at(ix.doc)
 	obj, _ := v.(map[string]any)
 	return obj
 }

@@ -27,9 +27,9 @@ func (c checker) look(ctx context.Context) *looks {
 
 func (l *looks) spend(n int64) bool { return l.meter.Spend(n) }
 
-// compare pays for a comparison of two names; where nobody looks it costs nothing.
+// compare pays for a comparison of two names.
 func (l *looks) compare(a, b spelling) bool {
-	return l == nil || l.spend(1+int64(cells(a.plain, b.plain)/512))
+	return l.spend(1 + int64(cells(a.plain, b.plain)/512))
 }
 
 // ended is the cause of the end of the caller, where the looks ended with it.

@@ -82,13 +82,14 @@ func (x *explainer) missingProperty(f finding) tool.Error {
 
 // badName words a property whose name has not the form that names must have.
 func (x *explainer) badName(f finding) tool.Error {
+	rule := namesOf(f.schema)
 	v := tool.Error{
 		Code:       tool.CodeInvalidArgs,
 		Field:      f.at.field(x.args),
-		Constraint: "propertyNames: " + x.short.text(x.expand(nil, f.schema)),
+		Constraint: "propertyNames: " + x.short.text(x.expand(nil, rule)),
 		Received:   shown(f.name, nil),
 	}
-	list := nodes{looks: x.looks}.expand(nil, f.schema, apparent{value: f.name, present: true})
+	list := nodes{looks: x.looks}.expand(nil, rule, apparent{value: f.name, present: true})
 	obj, _ := x.value(f.at.parent())
 	m := &maker{looks: x.looks, ix: x.ix, budget: makerBudget}
 	candidates := append(derived(f.name, list, m), anys(x.nearest(f.name, stringsOf(m.given(list)), 1))...)

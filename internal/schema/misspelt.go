@@ -29,20 +29,22 @@ func (d Draft) Misspellings() []Misspelling {
 			return
 		}
 		if meant := nearestKeyword(word); meant != "" {
-			found = append(found, Misspelling{pointerOf(at), word, meant})
+			found = append(found, Misspelling{pointerTo("", at...), word, meant})
 		}
 	})
 	return found
 }
 
-// pointerOf is the JSON pointer of tokens.
-func pointerOf(tokens []string) string {
-	var b strings.Builder
-	for _, token := range tokens {
-		b.WriteByte('/')
-		b.WriteString(escapePointer(token))
-	}
-	return b.String()
+// Places lists, sorted, the JSON pointers of the keywords that are among some.
+func (d Draft) Places(keywords []string) []string {
+	var found []string
+	eachKeyword(d.root, make([]string, 0, 16), func(word string, at []string) {
+		if slices.Contains(keywords, word) {
+			found = append(found, pointerTo("", at...))
+		}
+	})
+	slices.Sort(found)
+	return found
 }
 
 // enforced are the keywords that decide what is valid.

@@ -1,6 +1,7 @@
 package schema
 
 import (
+	"cmp"
 	"slices"
 	"strings"
 	"unicode"
@@ -8,18 +9,10 @@ import (
 	"github.com/sidecall/sidecall/internal/tool"
 )
 
-// Nearest returns the names of have that are spelt, or abbreviated, most like
-// want, best first, at most limit. Names that are not alike are not returned.
-func Nearest(want string, have []string, limit int) []string {
-	return (*looks)(nil).nearest(want, have, limit)
-}
-
-// nearest is Nearest among as many as there are looks for.
+// nearest returns the names of have that are spelt, or abbreviated, most like
+// want, best first, at most limit, among as many as there are looks for. Names that are
+// not alike are not returned.
 func (l *looks) nearest(want string, have []string, limit int) []string {
-	type candidate struct {
-		name     string
-		distance int
-	}
 	var found []candidate
 	spelt := newSpelling(want)
 	for _, name := range have {
@@ -28,14 +21,22 @@ func (l *looks) nearest(want string, have []string, limit int) []string {
 			return nil
 		}
 		if d := distance(spelt, one); d < tooFar {
-			found = append(found, candidate{name, d})
+			found = append(found, candidate{name: name, distance: d})
 		}
 	}
+	return likeliest(found, limit)
+}
+
+// candidate is a name that may have been meant.
+type candidate struct {
+	name           string
+	distance, harm int
+}
+
+// likeliest are the names of the candidates that are nearest, and do least harm, at most limit.
+func likeliest(found []candidate, limit int) []string {
 	slices.SortFunc(found, func(a, b candidate) int {
-		if a.distance != b.distance {
-			return a.distance - b.distance
-		}
-		return strings.Compare(a.name, b.name)
+		return cmp.Or(a.distance-b.distance, a.harm-b.harm, strings.Compare(a.name, b.name))
 	})
 	var out []string
 	for _, c := range found[:min(limit, len(found))] {

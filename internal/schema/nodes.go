@@ -2,7 +2,6 @@ package schema
 
 import (
 	"slices"
-	"strconv"
 
 	"github.com/santhosh-tekuri/jsonschema/v6"
 )
@@ -76,7 +75,7 @@ func (n nodes) at(root *jsonschema.Schema, args any, l location) []*jsonschema.S
 // expand adds s and all that it applies in place to list, for as long as there are
 // looks left.
 func (n nodes) expand(list []*jsonschema.Schema, s *jsonschema.Schema, v apparent) []*jsonschema.Schema {
-	if !n.spend(int64(1+len(list)/16)) || slices.Contains(list, s) {
+	if s == nil || !n.spend(int64(1+len(list)/16)) || slices.Contains(list, s) {
 		return list
 	}
 	list = append(list, s)
@@ -127,40 +126,6 @@ func (n nodes) applied(s *jsonschema.Schema, v apparent) []*jsonschema.Schema {
 		inOrder(out[before:])
 	}
 	return out
-}
-
-// walk visits every pair of a schema and a value that it applies to.
-func (n nodes) walk(root *jsonschema.Schema, v any, visit func(s *jsonschema.Schema, at location, v any)) {
-	n.walkFrom([]*jsonschema.Schema{root}, nil, v, visit)
-}
-
-func (n nodes) walkFrom(schemas []*jsonschema.Schema, at location, v any, visit func(*jsonschema.Schema, location, any)) {
-	var here []*jsonschema.Schema
-	for _, s := range schemas {
-		here = n.expand(here, s, apparent{v, true, at})
-	}
-	for _, s := range here {
-		visit(s, at, v)
-	}
-	down := func(token string, child any) {
-		var next []*jsonschema.Schema
-		for _, s := range here {
-			next = append(next, steps(s, token, v)...)
-		}
-		if len(next) > 0 {
-			n.walkFrom(next, at.child(token), child, visit)
-		}
-	}
-	switch v := v.(type) {
-	case map[string]any:
-		for _, name := range sortedNames(v) {
-			down(name, v[name])
-		}
-	case []any:
-		for i, child := range v {
-			down(strconv.Itoa(i), child)
-		}
-	}
 }
 
 // openUnion returns the branches of the first union in list of which none has

@@ -4,59 +4,36 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"slices"
 	"strings"
-	"sync"
 
 	"github.com/santhosh-tekuri/jsonschema/v6"
 	"github.com/santhosh-tekuri/jsonschema/v6/kind"
 
-	"github.com/sidecall/sidecall/internal/pattern"
 	"github.com/sidecall/sidecall/internal/tool"
 )
 
 // Output checks structured results of one tool. It is immutable and safe for
 // concurrent use.
-type Output struct {
-	document
-
-	counted sync.Pool // of *Output, the same with meters
-}
+type Output struct{ schema *Schema }
 
 // CompileOutput reads the output schema of a tool, as Compile does. Formats are
-// not asserted: the tool has run, and its result is not to be lost over the
-// spelling of a date. The error is a *OutputError. outputSchema must not be changed
+// not asserted. The error is a *OutputError. outputSchema must not be changed
 // afterwards.
 func CompileOutput(name string, outputSchema []byte) (*Output, error) {
 	doc, fail := readSchema(name, outputSchema)
 	if fail != nil {
 		return nil, &OutputError{*fail}
 	}
-	o := newOutput(name, outputSchema, nil)
-	if err := o.read(doc); err != nil {
+	s := newSchema(name, outputSchema, Options{result: true}, nil)
+	if err := s.read(doc); err != nil {
 		return nil, err
 	}
-	return o, nil
+	return &Output{s}, nil
 }
 
-// newOutput is an Output that is not compiled yet; with a meter, its patterns are
-// counted.
-func newOutput(name string, source []byte, meter *pattern.Meter) *Output {
-	o := &Output{document: document{name: name, source: source, meter: meter}}
-	o.onceBy(o.compile)
-	return o
-}
-
-func (o *Output) compile() (checker, error) {
-	doc, fail := readSchema(o.name, o.source)
-	if fail != nil {
-		return checker{}, &OutputError{*fail}
-	}
-	c, fail := compile(o.name, doc, nil, false, o.meter)
-	if fail != nil {
-		return checker{}, &OutputError{*fail}
-	}
-	return c, nil
-}
+// Instructions is how many its patterns have together.
+func (o *Output) Instructions() int { return o.schema.Instructions() }
 
 // Validate says in one short sentence what is wrong with a decoded result;
 // empty when it fits. v is made as for Canonical. The sentence names the place
@@ -66,27 +43,20 @@ func (o *Output) compile() (checker, error) {
 // and the schema were made for that: the tool has run.
 func (o *Output) Validate(v any) string {
 	size := sizeOf(v)
-	c, err := o.compiled()
+	c, err := o.schema.compiled()
 	if err != nil || c.work(c.root, v, size) > maxWork {
 		return ""
 	}
-	if c.cheap(size) {
-		return o.validate(v)
+	complaint := ""
+	if o.schema.within(context.Background(), size, maxSteps, func(s *Schema) { complaint = s.complaint(v) }) != nil {
+		return ""
 	}
-	counted, ok := o.counted.Get().(*Output)
-	if !ok {
-		counted = newOutput(o.name, o.source, &pattern.Meter{})
-	}
-	defer o.counted.Put(counted)
-	counted.meter.Reset(context.Background(), maxSteps)
-	if complaint := counted.validate(v); counted.meter.Err() == nil {
-		return complaint
-	}
-	return ""
+	return complaint
 }
 
-func (o *Output) validate(v any) string {
-	c, err := o.compiled()
+// complaint is the first thing that is wrong with a result; empty when it fits.
+func (s *Schema) complaint(v any) string {
+	c, err := s.compiled()
 	if err != nil {
 		return "" // as where it is too much work
 	}
@@ -94,13 +64,8 @@ func (o *Output) validate(v any) string {
 	if !errors.As(c.root.Validate(v), &verdict) {
 		return ""
 	}
-	findings := (&collector{looks: c.look(context.Background()), ix: o.index(), args: v, chosen: choices{}}).findings(verdict, nil)
-	f := findings[0]
-	for _, other := range findings[1:] {
-		if compareFindings(other, f) < 0 {
-			f = other
-		}
-	}
+	findings := (&collector{looks: c.look(context.Background()), ix: s.index(), args: v, chosen: choices{}}).findings(verdict, nil)
+	f := slices.MinFunc(findings, compareFindings)
 	where := f.at.field(v)
 	if where == "" {
 		where = "the result"

@@ -2,6 +2,7 @@ package schema
 
 import (
 	"encoding/json"
+	"slices"
 	"strconv"
 	"strings"
 	"unicode"
@@ -34,17 +35,7 @@ func (l location) last() string {
 	return l[len(l)-1]
 }
 
-func (l location) equal(m location) bool {
-	if len(l) != len(m) {
-		return false
-	}
-	for i := range l {
-		if l[i] != m[i] {
-			return false
-		}
-	}
-	return true
-}
+func (l location) equal(m location) bool { return slices.Equal(l, m) }
 
 // under reports whether l is m or inside m.
 func (l location) under(m location) bool {
@@ -57,15 +48,12 @@ func (l location) field(root any) string {
 	var b strings.Builder
 	v := root
 	for _, token := range l {
-		if arr, ok := v.([]any); ok {
-			b.WriteByte('[')
-			b.WriteString(token)
-			b.WriteByte(']')
-			v = item(arr, token)
-			continue
+		if isArray(v) {
+			b.WriteString("[" + token + "]")
+		} else {
+			writeName(&b, token)
 		}
-		writeName(&b, token)
-		v = member(v, token)
+		v, _ = location{token}.at(v)
 	}
 	return b.String()
 }
@@ -109,9 +97,7 @@ func quotedName(text string) (name, after string, ok bool) {
 
 func writeName(b *strings.Builder, name string) {
 	if !plainName(name) {
-		b.WriteByte('[')
-		b.WriteString(quoted(name))
-		b.WriteByte(']')
+		b.WriteString("[" + quoted(name) + "]")
 		return
 	}
 	if b.Len() > 0 {
@@ -152,20 +138,6 @@ func (l location) at(root any) (v any, present bool) {
 		}
 	}
 	return v, true
-}
-
-func member(v any, name string) any {
-	if obj, ok := v.(map[string]any); ok {
-		return obj[name]
-	}
-	return nil
-}
-
-func item(arr []any, token string) any {
-	if i, err := strconv.Atoi(token); err == nil && i >= 0 && i < len(arr) {
-		return arr[i]
-	}
-	return nil
 }
 
 // quoted is s as a JSON string, without the HTML escapes that make a message

@@ -2,6 +2,7 @@ package schema
 
 import (
 	"net/url"
+	"slices"
 	"strings"
 
 	"github.com/go-json-experiment/json/jsontext"
@@ -16,27 +17,23 @@ func fragment(address string) string {
 	return f
 }
 
-func escapePointer(token string) string {
-	return strings.ReplaceAll(strings.ReplaceAll(token, "~", "~0"), "/", "~1")
+// pointerTo is the JSON pointer (RFC 6901) that goes on from another one.
+func pointerTo(from string, tokens ...string) string {
+	to := jsontext.Pointer(from)
+	for _, token := range tokens {
+		to = to.AppendToken(token)
+	}
+	return string(to)
 }
 
-// splitPointer is a JSON pointer's tokens, unescaped.
-func splitPointer(p string) []string {
-	if p == "" {
-		return nil
-	}
-	tokens := strings.Split(p[1:], "/")
-	for i, t := range tokens {
-		tokens[i] = strings.ReplaceAll(strings.ReplaceAll(t, "~1", "/"), "~0", "~")
-	}
-	return tokens
-}
+// fromPointer splits a JSON pointer into its tokens.
+func fromPointer(p jsontext.Pointer) location { return slices.Collect(p.Tokens()) }
 
-// fromPointer splits a JSON pointer (RFC 6901) into its tokens.
-func fromPointer(p jsontext.Pointer) location {
-	var out location
-	for token := range p.Tokens() {
-		out = append(out, token)
+// referredTo is what a $ref leads to that stays within a document, and is a JSON pointer.
+func referredTo(root any, ref string) (v any, found bool) {
+	pointer, local := strings.CutPrefix(ref, "#")
+	if !local || pointer != "" && pointer[0] != '/' {
+		return nil, false
 	}
-	return out
+	return fromPointer(jsontext.Pointer(pointer)).at(root)
 }

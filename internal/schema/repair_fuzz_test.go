@@ -7,7 +7,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/sidecall/sidecall/internal/schema/repair"
 	"github.com/sidecall/sidecall/test/testkit/repairs"
 )
 
@@ -68,7 +67,7 @@ func FuzzRepair(f *testing.F) {
 			if len(violations) == 0 {
 				return
 			}
-			args = repair.Program(args, violations)
+			args = repairs.Program(args, violations)
 		}
 		violations, _ := call(args)
 		if len(violations) > 0 {

@@ -33,7 +33,7 @@ func sound(doc any, found patterns) bool {
 	}
 	w := written{root: doc, refs: map[string]int{}}
 	w.size(doc)
-	return w.most <= manyUnfolded
+	return w.most <= maxPlaces
 }
 
 var plainDrafts = map[string]string{

@@ -1,7 +1,6 @@
 package schema
 
 import (
-	"cmp"
 	"slices"
 	"strings"
 	"unicode"
@@ -29,7 +28,7 @@ var readingVerbs = map[string]bool{
 // asks to look, unless it has the very same verb.
 func Meant(asked string, offered []Offered, limit int) []string {
 	name := newSpelling(asked)
-	return likeliest(name, offered, limit, func(o Offered, have spelling) bool {
+	return likeTools(name, offered, limit, func(o Offered, have spelling) bool {
 		return o.Effect == tool.ReadOnly || slips(name, have) && keepsVerb(name, have)
 	})
 }
@@ -37,7 +36,7 @@ func Meant(asked string, offered []Offered, limit int) []string {
 // Instead returns the tools that are like one which exists and may not be
 // called, nearest first, at most limit: none does more harm than it would have.
 func Instead(of Offered, offered []Offered, limit int) []string {
-	return likeliest(newSpelling(of.Name), offered, limit, func(o Offered, _ spelling) bool {
+	return likeTools(newSpelling(of.Name), offered, limit, func(o Offered, _ spelling) bool {
 		return !Stronger(o.Effect, of.Effect)
 	})
 }
@@ -49,27 +48,16 @@ func Stronger(one, other tool.Effect) bool { return strength[one] > strength[oth
 
 var strength = map[tool.Effect]int{tool.ReadOnly: 0, tool.Idempotent: 1, tool.Keyed: 1, tool.NonIdempotent: 2}
 
-// likeliest grades the tools that may be suggested for a name.
-func likeliest(name spelling, offered []Offered, limit int, may func(Offered, spelling) bool) []string {
-	type candidate struct {
-		Offered
-		distance int
-	}
+// likeTools are the tools that may be suggested for a name.
+func likeTools(name spelling, offered []Offered, limit int, may func(Offered, spelling) bool) []string {
 	var found []candidate
 	for _, o := range offered {
 		have := newSpelling(o.Name)
 		if d := toolDistance(name, have); d < tooFar && may(o, have) {
-			found = append(found, candidate{o, d})
+			found = append(found, candidate{o.Name, d, strength[o.Effect]})
 		}
 	}
-	slices.SortFunc(found, func(a, b candidate) int {
-		return cmp.Or(a.distance-b.distance, strength[a.Effect]-strength[b.Effect], strings.Compare(a.Name, b.Name))
-	})
-	var out []string
-	for _, c := range found[:min(limit, len(found))] {
-		out = append(out, c.Name)
-	}
-	return out
+	return likeliest(found, limit)
 }
 
 // toolDistance is distance without abbreviations: an argument is tz for

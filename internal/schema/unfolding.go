@@ -2,54 +2,43 @@ package schema
 
 import (
 	"fmt"
-	"strings"
+	"maps"
+	"slices"
 
 	"github.com/santhosh-tekuri/jsonschema/v6"
 )
 
-const (
-	// maxPlaces bounds the places of a schema: those at which a schema is written,
-	// and those at which one single value is checked: against itself, what it refers
-	// to, the branches of its unions, theirs. Of the latter, schemas that people write
-	// have a hundred or so.
-	maxPlaces = 5_000
-	// manyUnfolded is when the visits of each call are counted before it is
-	// checked.
-	manyUnfolded = 100
-)
+// maxPlaces bounds the places of a schema: those at which a schema is written,
+// and those at which one single value is checked: against itself, what it refers
+// to, the branches of its unions, theirs. Of the latter, schemas that people write
+// have a hundred or so.
+const maxPlaces = 5_000
 
-// unfolding counts schemas as often as the library meets them, not as often as
+// unfolding sums over schemas as often as the library meets them, not as often as
 // they are written. Twenty definitions that each refer to the next one twice
 // are a kilobyte of text and a million schemas.
-type unfolding map[*jsonschema.Schema]int
+type unfolding struct {
+	own  func(*jsonschema.Schema) int64
+	next func(*jsonschema.Schema) []*jsonschema.Schema
+	// again is what a schema counts where it is met within itself, and most where a sum
+	// ends.
+	again, most int64
 
-// size is how many schemas s stands for, s included, following those that next
-// lists; at most just beyond maxPlaces.
-func (u unfolding) size(s *jsonschema.Schema, next func(*jsonschema.Schema) []*jsonschema.Schema) int {
-	if n, known := u[s]; known {
-		return n
-	}
-	u[s] = 1 // a cycle: counted where it is entered
-	total := 1
-	for _, to := range next(s) {
-		if to != nil {
-			total = min(total+u.size(to, next), maxPlaces+1)
-		}
-	}
-	u[s] = total
-	return total
+	known map[*jsonschema.Schema]int64
 }
 
-// multiplies reports whether references make the schema much larger than what
-// is written: for one value, or for a value of several levels.
-func multiplies(root *jsonschema.Schema, all map[*jsonschema.Schema]int) bool {
-	u := unfolding{}
-	for s := range all {
-		if u.size(s, inPlaceSchemas) > manyUnfolded {
-			return true
-		}
+// of is what s comes to, together with all that it leads to.
+func (u unfolding) of(s *jsonschema.Schema) int64 {
+	if n, known := u.known[s]; known {
+		return n
 	}
-	return unfolding{}.size(root, targets) > maxPlaces
+	u.known[s] = u.again
+	total := min(u.own(s), u.most)
+	for _, to := range u.next(s) {
+		total = min(total+u.of(to), u.most)
+	}
+	u.known[s] = total
+	return total
 }
 
 // eachSchema visits root and all that it applies, once each.
@@ -82,9 +71,11 @@ func targets(s *jsonschema.Schema) []*jsonschema.Schema {
 // unboundedCheck refuses a schema against which not even one value could be
 // checked in bounded time; nil when there is none such in it.
 func unboundedCheck(name string, root *jsonschema.Schema) *CompileError {
-	u, worst := unfolding{}, (*jsonschema.Schema)(nil)
+	one := func(*jsonschema.Schema) int64 { return 1 }
+	places := unfolding{one, inPlaceSchemas, 1, maxPlaces + 1, map[*jsonschema.Schema]int64{}}
+	worst := (*jsonschema.Schema)(nil)
 	eachSchema(root, func(s *jsonschema.Schema) {
-		if u.size(s, inPlaceSchemas) > maxPlaces && (worst == nil || s.Location < worst.Location) {
+		if places.of(s) > maxPlaces && (worst == nil || s.Location < worst.Location) {
 			worst = s
 		}
 	})
@@ -97,9 +88,9 @@ func unboundedCheck(name string, root *jsonschema.Schema) *CompileError {
 	}
 }
 
-// written is unfolding for a schema that is only read yet: most is the largest
-// number of schemas that one value would meet. It may be too large, as examples
-// and constants pass for schemas, never too small.
+// written counts places as unboundedCheck does, of a schema that is only read yet: most
+// is the largest number of schemas that one value would meet. It may be too large, as
+// examples and constants pass for schemas, never too small.
 type written struct {
 	root any
 	refs map[string]int
@@ -119,7 +110,10 @@ func (w *written) size(v any) int {
 			switch keyword {
 			case "$ref":
 				n = w.target(sub)
-			case "allOf", "anyOf", "oneOf", "not", "if", "then", "else", "dependentSchemas":
+			case "dependentSchemas":
+				members, _ := sub.(map[string]any)
+				n = w.size(slices.Collect(maps.Values(members)))
+			case "allOf", "anyOf", "oneOf", "not", "if", "then", "else":
 			default:
 				n = 0 // of another value
 			}
@@ -136,12 +130,7 @@ func (w *written) target(v any) int {
 		return n
 	}
 	w.refs[ref] = 1 // a cycle: counted where it is entered
-	pointer, _ := strings.CutPrefix(ref, "#")
-	var l location
-	for _, token := range splitPointer(pointer) {
-		l = append(l, token)
-	}
-	to, _ := l.at(w.root)
+	to, _ := referredTo(w.root, ref)
 	w.refs[ref] = w.size(to)
 	return w.refs[ref]
 }

@@ -26,9 +26,13 @@ func inPlace(keyword string) func(string) string {
 }
 
 func TestReferencesThatMultiplyAreRefused(t *testing.T) {
-	for _, keyword := range []string{"allOf", "anyOf", "oneOf"} {
+	for keyword, between := range map[string]func(next string) string{
+		"allOf": inPlace("allOf"), "anyOf": inPlace("anyOf"), "oneOf": inPlace("oneOf"),
+		"if":               func(next string) string { return fmt.Sprintf(`{"if":%s,"then":%s}`, next, next) },
+		"dependentSchemas": func(next string) string { return fmt.Sprintf(`{"dependentSchemas":{"x":%s,"y":%s}}`, next, next) },
+	} {
 		for _, n := range []int{13, 16, 40} {
-			text := []byte(doubling(n, inPlace(keyword)))
+			text := []byte(doubling(n, between))
 			_, err := schema.Compile("t", text, schema.Options{})
 			var fail *schema.CompileError
 			if !errors.As(err, &fail) || !strings.HasPrefix(fail.Pointer, "/$defs/d") || !strings.Contains(fail.Reason, "references multiply") {
@@ -38,7 +42,7 @@ func TestReferencesThatMultiplyAreRefused(t *testing.T) {
 				t.Errorf("%s, %d levels: fine as an output schema", keyword, n)
 			}
 		}
-		if _, err := schema.Compile("t", []byte(doubling(6, inPlace(keyword))), schema.Options{}); err != nil {
+		if _, err := schema.Compile("t", []byte(doubling(6, between)), schema.Options{}); err != nil {
 			t.Errorf("%s: a schema that can be checked is refused: %v", keyword, err)
 		}
 	}

@@ -86,12 +86,7 @@ func isString(v any) bool {
 var typeOrder = []string{"object", "array", "string", "integer", "number", "boolean", "null"}
 
 func sortedNames[V any](m map[string]V) []string {
-	out := make([]string, 0, len(m))
-	for name := range m {
-		out = append(out, name)
-	}
-	slices.Sort(out)
-	return out
+	return slices.Sorted(maps.Keys(m))
 }
 
 func anys(list []string) []any {

@@ -3,7 +3,6 @@ package telemetry
 import (
 	"container/list"
 	"context"
-	"hash/maphash"
 	"sync"
 	"time"
 )
@@ -13,11 +12,8 @@ const (
 	PromptIdle = 30 * time.Minute
 	// promptSweep is how often those are looked for.
 	promptSweep = time.Minute
-	// promptShards part the table, each with a lock of its own.
-	promptShards = 16
 	// maxPrompts bounds the table: some 5 MiB, ten times that with ids as long as they
-	// may be. Beyond it the prompt of a shard goes of which nothing was heard for the
-	// longest time.
+	// may be. Beyond it the prompt goes of which nothing was heard for the longest time.
 	maxPrompts = 16 << 10
 )
 
@@ -25,14 +21,9 @@ const (
 type prompts struct {
 	// tell hears of each that has ended without EndPrompt, with exitIdle or
 	// exitEvicted.
-	tell   func(p *prompt, exit string)
-	seed   maphash.Seed
-	shards [promptShards]promptShard
-	most   int // of one shard
-}
+	tell func(p *prompt, exit string)
+	most int
 
-// promptShard holds the prompts of some conversations.
-type promptShard struct {
 	mu    sync.Mutex
 	byKey map[PromptKey]*list.Element
 	byUse list.List // of *prompt, the one that was heard of last in front
@@ -40,11 +31,7 @@ type promptShard struct {
 
 // newPrompts returns an empty table of at most so many prompts; keep sweeps it.
 func newPrompts(most int, tell func(p *prompt, exit string)) *prompts {
-	t := &prompts{tell: tell, seed: maphash.MakeSeed(), most: max(most/promptShards, 1)}
-	for i := range t.shards {
-		t.shards[i].byKey = make(map[PromptKey]*list.Element)
-	}
-	return t
+	return &prompts{tell: tell, most: most, byKey: make(map[PromptKey]*list.Element)}
 }
 
 // keep sweeps the table until end. What is open then stays untold: the end of a
@@ -78,37 +65,17 @@ func (t *prompts) sweeping(ctx context.Context) {
 
 // sweep ends the prompts of which nothing was heard for PromptIdle.
 func (t *prompts) sweep(now time.Time) {
-	for i := range t.shards {
-		for {
-			p := t.shards[i].takeIdle(now)
-			if p == nil {
-				break
-			}
-			t.endSilently(p, exitIdle)
-		}
+	for p := t.takeIdle(now); p != nil; p = t.takeIdle(now) {
+		t.endSilently(p, exitIdle)
 	}
 }
 
-// endSilently tells of a prompt that left the table, unless it had been ended.
+// endSilently tells of a prompt that left the table, unless it had been ended; nil for
+// none. The table is not locked.
 func (t *prompts) endSilently(p *prompt, exit string) {
-	if p.ended.IsZero() {
+	if p != nil && p.ended.IsZero() {
 		t.tell(p, exit)
 	}
-}
-
-// evicted tells of a prompt that had to make room; nil for none.
-func (t *prompts) evicted(p *prompt) {
-	if p != nil {
-		t.endSilently(p, exitEvicted)
-	}
-}
-
-func (t *prompts) shard(key PromptKey) *promptShard {
-	of := key.Conversation
-	if of == "" {
-		of = key.Prompt
-	}
-	return &t.shards[maphash.String(t.seed, of)%promptShards]
 }
 
 // called takes a call down that has its answer, and returns how many errors its
@@ -118,21 +85,23 @@ func (t *prompts) called(c *Call, end *CallEnd, now time.Time) (recoveries int) 
 	if !key.named() || c.info.Apart {
 		return 0
 	}
-	recoveries, evicted := t.shard(key).called(key, c, end, now, t.most)
-	t.evicted(evicted)
+	recoveries, evicted := t.calledOf(key, c, end, now)
+	t.endSilently(evicted, exitEvicted)
 	return recoveries
 }
 
-func (s *promptShard) called(key PromptKey, c *Call, end *CallEnd, now time.Time, most int) (recoveries int, evicted *prompt) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	p := s.find(key)
+// calledOf is called for the prompt of a key, and returns too the one that had to make
+// room.
+func (t *prompts) calledOf(key PromptKey, c *Call, end *CallEnd, now time.Time) (recoveries int, evicted *prompt) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	p := t.find(key)
 	switch {
 	case p == nil && end.resent():
 		return 0, nil
 	case p == nil:
 		p = &prompt{key: key}
-		evicted = s.add(p, most)
+		evicted = t.add(p)
 	case p.ended.IsZero():
 	case c.start.Before(p.ended) || end.resent(): // it belongs to what has ended
 		return 0, nil
@@ -164,60 +133,57 @@ func (t *prompts) end(key PromptKey, now time.Time) (p *prompt, heard bool) {
 // put stores a prompt, in place of the one of its key if that may be replaced. It
 // returns the one before it, whose key is empty when there was none.
 func (t *prompts) put(p *prompt, mayReplace func(*prompt) bool) (before prompt, replaced bool) {
-	before, replaced, evicted := t.shard(p.key).put(p, mayReplace, t.most)
-	t.evicted(evicted)
-	return before, replaced
-}
-
-func (s *promptShard) put(p *prompt, mayReplace func(*prompt) bool, most int) (before prompt, replaced bool, evicted *prompt) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	found := s.find(p.key)
+	var evicted *prompt
+	defer func() { t.endSilently(evicted, exitEvicted) }()
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	found := t.find(p.key)
 	if found == nil {
-		return before, false, s.add(p, most)
+		evicted = t.add(p)
+		return before, false
 	}
 	before = *found
 	if mayReplace(found) {
 		*found, replaced = *p, true
 	}
-	return before, replaced, nil
+	return before, replaced
 }
 
 // find returns the prompt of a key, as the one that was heard of last; nil when
-// there is none. The shard is locked.
-func (s *promptShard) find(key PromptKey) *prompt {
-	element, ok := s.byKey[key]
+// there is none. The table is locked.
+func (t *prompts) find(key PromptKey) *prompt {
+	element, ok := t.byKey[key]
 	if !ok {
 		return nil
 	}
-	s.byUse.MoveToFront(element)
+	t.byUse.MoveToFront(element)
 	return element.Value.(*prompt)
 }
 
-// add adds a prompt, and returns the one that had to make room for it. The shard is
+// add adds a prompt, and returns the one that had to make room for it. The table is
 // locked.
-func (s *promptShard) add(p *prompt, most int) (evicted *prompt) {
-	if s.byUse.Len() >= most {
-		evicted = s.takeLast()
+func (t *prompts) add(p *prompt) (evicted *prompt) {
+	if t.byUse.Len() >= t.most {
+		evicted = t.takeLast()
 	}
-	s.byKey[p.key] = s.byUse.PushFront(p)
+	t.byKey[p.key] = t.byUse.PushFront(p)
 	return evicted
 }
 
 // takeIdle takes a prompt out of which nothing was heard for PromptIdle; nil when
 // there is none.
-func (s *promptShard) takeIdle(now time.Time) *prompt {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	last := s.byUse.Back()
+func (t *prompts) takeIdle(now time.Time) *prompt {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	last := t.byUse.Back()
 	if last == nil || now.Sub(last.Value.(*prompt).last) < PromptIdle {
 		return nil
 	}
-	return s.takeLast()
+	return t.takeLast()
 }
 
-func (s *promptShard) takeLast() *prompt {
-	p := s.byUse.Remove(s.byUse.Back()).(*prompt)
-	delete(s.byKey, p.key)
+func (t *prompts) takeLast() *prompt {
+	p := t.byUse.Remove(t.byUse.Back()).(*prompt)
+	delete(t.byKey, p.key)
 	return p
 }

@@ -342,10 +342,8 @@ func TestAPromptThatNobodyEndsIsIdle(t *testing.T) {
 		if got := o.points("sidecall.recoveries")["false"]; got != 1 {
 			t.Errorf("%d prompts ended badly, want the one that ends on an error", got)
 		}
-		for i := range o.signals.prompts.shards {
-			if s := &o.signals.prompts.shards[i]; s.byUse.Len()+len(s.byKey) > 0 {
-				t.Errorf("%d prompts stay", s.byUse.Len())
-			}
+		if table := o.signals.prompts; table.byUse.Len()+len(table.byKey) > 0 {
+			t.Errorf("%d prompts stay", table.byUse.Len())
 		}
 		if err := end(t.Context()); err != nil { // and with it the goroutine
 			t.Error(err)
@@ -358,7 +356,7 @@ func TestTheTableOfPromptsIsBounded(t *testing.T) {
 	t.Parallel()
 	o := newObserved(t)
 	o.signals.prompts.most = 2
-	key := func(i int) PromptKey { return PromptKey{Conversation: "one shard", Prompt: fmt.Sprint(i)} }
+	key := func(i int) PromptKey { return PromptKey{Conversation: "one", Prompt: fmt.Sprint(i)} }
 	for i := range 10 {
 		o.call(key(i), made{tool: "a", end: ok})
 		o.call(key(0), made{tool: "a", end: ok}) // is heard of all the time
@@ -369,7 +367,7 @@ func TestTheTableOfPromptsIsBounded(t *testing.T) {
 	if got := o.risen("sidecall.prompts"); !maps.Equal(got, map[string]int64{exitEvicted: 9, "end_turn": 2}) {
 		t.Errorf("prompts %v", got)
 	}
-	if s := o.signals.prompts.shard(key(0)); s.byUse.Len() != 2 || len(s.byKey) != 2 {
+	if s := o.signals.prompts; s.byUse.Len() != 2 || len(s.byKey) != 2 {
 		t.Errorf("%d prompts in the table, want 2", s.byUse.Len())
 	}
 	if got := o.points("sidecall.prompt.calls"); got[" prompts"] != 10 || got[" calls"] != 20 {

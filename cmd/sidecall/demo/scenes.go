@@ -13,8 +13,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/sidecall/sidecall/internal/schema/repair"
-	"github.com/sidecall/sidecall/internal/tool"
 	sidecallv1 "github.com/sidecall/sidecall/proto/sidecall/v1"
 )
 
@@ -266,17 +264,9 @@ func malformed(ctx context.Context, s *stage) error {
 	requests, _ := s.shop.count("/tickets")
 	s.promise(first.GetError().GetCode() == "INVALID_ARGS" && requests == 0, "refused before anything was sent, every violation at once")
 	for try := 2; try <= 3 && first.GetIsError(); try++ {
-		var arguments map[string]any
-		decoder := json.NewDecoder(strings.NewReader(sent))
-		decoder.UseNumber()
-		if err := decoder.Decode(&arguments); err != nil {
+		if sent, err = repaired(sent, first.GetViolations()); err != nil {
 			return err
 		}
-		repaired, err := json.Marshal(repair.Program(arguments, violations(first)))
-		if err != nil {
-			return err
-		}
-		sent = string(repaired)
 		if first, err = s.call(ctx, "toolu_ticket_"+strconv.Itoa(try), "create_ticket", sent); err != nil {
 			return err
 		}
@@ -286,13 +276,27 @@ func malformed(ctx context.Context, s *stage) error {
 	return nil
 }
 
-// violations are the errors of a result as the repair program takes them.
-func violations(res *sidecallv1.ExecuteToolResponse) []tool.Error {
-	var all []tool.Error
-	for _, v := range res.GetViolations() {
-		all = append(all, tool.Error{
-			Code: tool.Code(v.GetCode()), Field: v.GetField(), Constraint: v.GetConstraint(), Received: v.GetReceived(), Hint: v.GetHint(),
-		})
+// repaired is a refused call as the hints of its violations say: under the name that was
+// meant, or with the value of the example.
+func repaired(sent string, violations []*sidecallv1.ToolError) (string, error) {
+	var arguments map[string]json.RawMessage
+	if err := json.Unmarshal([]byte(sent), &arguments); err != nil {
+		return "", err
 	}
-	return all
+	for _, v := range violations {
+		if _, meant, ok := strings.Cut(v.GetHint(), `Did you mean "`); ok {
+			meant, _, _ = strings.Cut(meant, `"?`)
+			arguments[meant] = arguments[v.GetField()]
+			delete(arguments, v.GetField())
+			continue
+		}
+		_, example, _ := strings.Cut(v.GetHint(), "e.g. ")
+		var value json.RawMessage
+		if err := json.NewDecoder(strings.NewReader(example)).Decode(&value); err != nil {
+			return "", err
+		}
+		arguments[v.GetField()] = value
+	}
+	next, err := json.Marshal(arguments)
+	return string(next), err
 }

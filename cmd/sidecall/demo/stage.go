@@ -43,18 +43,13 @@ func (s *stage) promise(kept bool, format string, args ...any) {
 
 // call makes one call and prints what the model sees.
 func (s *stage) call(ctx context.Context, id, tool, arguments string) (*sidecallv1.ExecuteToolResponse, error) {
-	res, err := s.quiet(ctx, id, tool, arguments)
+	s.calls++
+	res, err := s.sidecar.client.ExecuteTool(ctx, request(id, tool, arguments))
 	if err != nil {
 		return nil, err
 	}
 	s.show(id, tool, arguments, res)
 	return res, nil
-}
-
-// quiet makes one call.
-func (s *stage) quiet(ctx context.Context, id, tool, arguments string) (*sidecallv1.ExecuteToolResponse, error) {
-	s.calls++
-	return s.sidecar.client.ExecuteTool(ctx, request(id, tool, arguments))
 }
 
 func request(id, tool, arguments string) *sidecallv1.ExecuteToolRequest {

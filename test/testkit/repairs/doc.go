@@ -1,7 +1,8 @@
 // Package repairs proves a promise of the schema package: that a program which
 // reads only the five fields of an error can repair a malformed call.
 //
-// That program is repair.Program. Mutations breaks valid calls in the ways that
+// That program is Program. It is given the rejected arguments and the violations, and has
+// never seen the schema. Mutations breaks valid calls in the ways that
 // models break them, and Run counts how many the program has repaired with a single
 // further call.
 //

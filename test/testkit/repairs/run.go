@@ -7,7 +7,6 @@ import (
 	"strings"
 
 	"github.com/sidecall/sidecall/internal/schema"
-	"github.com/sidecall/sidecall/internal/schema/repair"
 	"github.com/sidecall/sidecall/internal/tool"
 )
 
@@ -156,7 +155,7 @@ func (r *Report) try(t Tool, m Mutation, call Caller) error {
 	if err != nil || len(first) == 0 {
 		return err
 	}
-	repaired := repair.Program(m.Args, first)
+	repaired := Program(m.Args, first)
 	second, err := call(repaired)
 	if err != nil {
 		return err

@@ -1,14 +1,14 @@
-package repair
+package repairs
 
 import (
 	"encoding/json"
+	"maps"
 	"regexp"
 	"slices"
 	"sort"
 	"strconv"
 	"strings"
 
-	"github.com/sidecall/sidecall/internal/schema"
 	"github.com/sidecall/sidecall/internal/tool"
 )
 
@@ -98,16 +98,12 @@ func (p *program) renameSibling(at path, meant string) bool {
 	if !ok {
 		return false
 	}
-	var siblings []string
-	for name := range obj {
-		siblings = append(siblings, name)
-	}
-	near := schema.Nearest(meant, siblings, 1)
-	if len(near) == 0 {
+	near := tool.Closest(meant, slices.Sorted(maps.Keys(obj)))
+	if near == "" {
 		return false
 	}
-	obj[meant] = obj[near[0]]
-	delete(obj, near[0])
+	obj[meant] = obj[near]
+	delete(obj, near)
 	return true
 }
 

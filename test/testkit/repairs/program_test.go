@@ -1,19 +1,10 @@
-package repair
+package repairs
 
 import (
 	"testing"
 
 	"github.com/sidecall/sidecall/internal/tool"
 )
-
-func args(t *testing.T, text string) map[string]any {
-	t.Helper()
-	var v any
-	if !decode(text, &v) {
-		t.Fatalf("%s is no JSON", text)
-	}
-	return v.(map[string]any)
-}
 
 func TestProgramMakesTheEditThatTheFieldsAskFor(t *testing.T) {
 	for _, c := range []struct {
@@ -51,12 +42,12 @@ func TestProgramMakesTheEditThatTheFieldsAskFor(t *testing.T) {
 		{"a path that nobody can read", `{"a":1}`, "a[", `type: "string"`, `e.g. "x"`, `{"a":1}`},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			sent := args(t, c.sent)
+			sent := parsed(t, c.sent)
 			got := Program(sent, []tool.Error{{Code: tool.CodeInvalidArgs, Field: c.field, Constraint: c.constraint, Hint: c.hint}})
 			if encode(got) != c.want {
 				t.Errorf("got %s, want %s", encode(got), c.want)
 			}
-			if encode(sent) != encode(args(t, c.sent)) {
+			if encode(sent) != encode(parsed(t, c.sent)) {
 				t.Errorf("the rejected arguments were changed to %s", encode(sent))
 			}
 		})
@@ -64,7 +55,7 @@ func TestProgramMakesTheEditThatTheFieldsAskFor(t *testing.T) {
 }
 
 func TestProgramMakesEditsInOrder(t *testing.T) {
-	got := Program(args(t, `{"cuont":"5","l":["x","x","x"]}`), []tool.Error{
+	got := Program(parsed(t, `{"cuont":"5","l":["x","x","x"]}`), []tool.Error{
 		{Field: "cuont", Constraint: `type: "integer"`, Hint: `e.g. 5`},
 		{Field: "cuont", Constraint: `additionalProperties: ["count"]`, Hint: `Did you mean "count"?`},
 		{Field: "l[1]", Constraint: `maxContains: 1`},

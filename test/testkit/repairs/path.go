@@ -1,7 +1,6 @@
-package repair
+package repairs
 
 import (
-	"bytes"
 	"encoding/json"
 	"strconv"
 	"strings"
@@ -101,36 +100,6 @@ func decode(s string, v *any) bool {
 	dec := json.NewDecoder(strings.NewReader(s))
 	dec.UseNumber()
 	return dec.Decode(v) == nil && !dec.More()
-}
-
-func encode(v any) string {
-	var b bytes.Buffer
-	enc := json.NewEncoder(&b)
-	enc.SetEscapeHTML(false)
-	if enc.Encode(v) != nil { // not reached: v came from JSON
-		return ""
-	}
-	return strings.TrimSuffix(b.String(), "\n")
-}
-
-// copyOf copies objects and arrays.
-func copyOf(v any) any {
-	switch v := v.(type) {
-	case map[string]any:
-		out := make(map[string]any, len(v))
-		for name, child := range v {
-			out[name] = copyOf(child)
-		}
-		return out
-	case []any:
-		out := make([]any, len(v))
-		for i, child := range v {
-			out[i] = copyOf(child)
-		}
-		return out
-	default:
-		return v
-	}
 }
 
 // text is a string as it is, and anything else as JSON.
