@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"encoding/binary"
 	"hash/maphash"
+	"maps"
 	"math"
 	"slices"
 	"strings"
@@ -16,6 +17,8 @@ import (
 type index struct {
 	seeds [2]maphash.Seed
 	rows  map[digest]row
+	// most is how many rows there have been since their map was made: it has the memory of all.
+	most int
 	// undecided are the records of calls that are claimed, unknown or held, by their places.
 	undecided ordered[found]
 	// outputs are those that are kept, in the order in which they expire, which is that in which they
@@ -29,6 +32,9 @@ type index struct {
 
 	live ledger
 }
+
+// fewRows are so few that their memory is not worth a new map.
+const fewRows = 4096
 
 // row is where a row is, and when it expires.
 type row struct {
@@ -85,6 +91,9 @@ func (x *index) change(c *change) {
 		x.rows[c.of] = now.row
 	} else {
 		delete(x.rows, c.of)
+		if x.most = max(x.most, len(x.rows)); x.most > fewRows && len(x.rows) < x.most/4 {
+			x.rows, x.most = maps.Collect(maps.All(x.rows)), len(x.rows)
+		}
 	}
 	switch c.kind {
 	case recordRow:

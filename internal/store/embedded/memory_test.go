@@ -3,6 +3,7 @@ package embedded
 import (
 	"errors"
 	"fmt"
+	"runtime"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -41,6 +42,33 @@ func TestMemoryOfWhatHasExpiredIsFreed(t *testing.T) {
 		if n := inUse(); n > slack/segmentSize+2 {
 			t.Errorf("%d segments are in use when all but some small records have expired", n)
 		}
+	})
+}
+
+// Of what has expired the index keeps nothing either: a map that has lost its rows would have
+// the memory of all that were ever in it at once.
+func TestTheIndexOfWhatHasExpiredIsFreed(t *testing.T) {
+	inUse := func() int64 {
+		runtime.GC()
+		var m runtime.MemStats
+		runtime.ReadMemStats(&m)
+		return int64(m.HeapAlloc)
+	}
+	synctest.Test(t, func(t *testing.T) {
+		s := InMemory(Options{})
+		before := inUse()
+		for i := range 30_000 {
+			claim(t, s, about(fmt.Sprint(i)))
+		}
+		full := inUse() - before
+		time.Sleep(365 * 24 * time.Hour)
+		for i := range 1000 {
+			finished(t, s, fmt.Sprint("later ", i), "ok")
+		}
+		if left := inUse() - before; left > full/4 {
+			t.Errorf("%d KiB are in use for 1,000 records when 30,000 have expired, which had %d KiB", left>>10, full>>10)
+		}
+		runtime.KeepAlive(s)
 	})
 }
 
