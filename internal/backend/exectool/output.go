@@ -103,11 +103,3 @@ func binaryType(data []byte) (media string, binary bool) {
 		return media, true
 	}
 }
-
-// lastBytes returns the end of text, after "…" when that is not all.
-func lastBytes(text []byte, n int) string {
-	if len(text) <= n {
-		return string(text)
-	}
-	return "…" + string(text[len(text)-n:])
-}

@@ -118,7 +118,7 @@ func (r *run) exited(call *backend.Invocation, reply tool.Reply, exits map[int]E
 	}
 	message := r.stderr.String()
 	if len(bytes.TrimSpace([]byte(message))) == 0 {
-		message = lastBytes(reply.Text, maxStderr)
+		message = process.Last(reply.Text, maxStderr)
 	}
 	return reply, exitFailure(call, reply.Status, exit, message)
 }
