@@ -371,6 +371,17 @@ func TestEveryKeyIsReloadedOrNeedsARestart(t *testing.T) {
 	if !slices.Equal(keys, known) {
 		t.Errorf("the keys are\n%q, of which is known what a reload does with\n%q", keys, known)
 	}
+	page, err := os.ReadFile("../../docs/reload.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, said, _ := strings.Cut(string(page), "## What needs a restart")
+	said, _, _ = strings.Cut(said, "Everything else")
+	for _, key := range slices.Concat(fixed, limits) {
+		if !strings.Contains(said, "`"+key+"`") {
+			t.Errorf("docs/reload.md does not say that %s needs a restart", key)
+		}
+	}
 }
 
 // office is an MCP server over HTTP that counts its sessions.
