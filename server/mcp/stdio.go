@@ -3,6 +3,7 @@ package mcp
 import (
 	"bufio"
 	"bytes"
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -21,7 +22,66 @@ const maxLine = sdk.DefaultMaxLineLength
 // session goes on: the library would end it, and with it the answers that are on their way.
 func Stdio(in io.ReadCloser, out io.Writer) sdk.Transport {
 	w := &lineWriter{out: out}
-	return &sdk.IOTransport{Reader: &messages{ReadCloser: in, lines: bufio.NewReaderSize(in, smallWrite), refuse: w.refuse}, Writer: w}
+	lines := &sdk.IOTransport{Reader: &messages{ReadCloser: in, lines: bufio.NewReaderSize(in, smallWrite), refuse: w.refuse}, Writer: w}
+	return connects(func(ctx context.Context) (sdk.Connection, error) {
+		conn, err := lines.Connect(ctx)
+		return &bounding{Connection: conn, underWay: make(map[jsonrpc.ID]bool)}, err
+	})
+}
+
+// connects is a transport.
+type connects func(context.Context) (sdk.Connection, error)
+
+// Connect implements sdk.Transport.
+func (c connects) Connect(ctx context.Context) (sdk.Connection, error) { return c(ctx) }
+
+// maxUnderWay bounds the requests of a client on stdio that have no answer yet, or one that it has not read.
+const maxUnderWay = 4096
+
+var errUnderWay = &jsonrpc.Error{Code: jsonrpc.CodeInternalError, Message: fmt.Sprintf("OVERLOADED: %d requests are under way, or their answers are not read; nothing was started, send it again later", maxUnderWay)}
+
+// bounding is a connection that refuses more requests: the library takes all that come. Who does not read is
+// heard no more, once the refusals are not read either.
+type bounding struct {
+	sdk.Connection
+
+	mu       sync.Mutex
+	underWay map[jsonrpc.ID]bool
+}
+
+// Read implements sdk.Connection.
+func (b *bounding) Read(ctx context.Context) (jsonrpc.Message, error) {
+	for {
+		msg, err := b.Connection.Read(ctx)
+		req, ok := msg.(*jsonrpc.Request)
+		if err != nil || !ok || !req.IsCall() || b.enter(req.ID) {
+			return msg, err
+		}
+		if err := b.Connection.Write(ctx, &jsonrpc.Response{ID: req.ID, Error: errUnderWay}); err != nil {
+			return nil, err
+		}
+	}
+}
+
+func (b *bounding) enter(id jsonrpc.ID) bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if len(b.underWay) >= maxUnderWay {
+		return false
+	}
+	b.underWay[id] = true
+	return true
+}
+
+// Write implements sdk.Connection.
+func (b *bounding) Write(ctx context.Context, msg jsonrpc.Message) error {
+	err := b.Connection.Write(ctx, msg)
+	if res, ok := msg.(*jsonrpc.Response); ok {
+		b.mu.Lock()
+		defer b.mu.Unlock()
+		delete(b.underWay, res.ID)
+	}
+	return err
 }
 
 // messages reads the lines that are messages.

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"strings"
 	"testing"
@@ -58,5 +59,39 @@ func TestTheLastLineOnStdio(t *testing.T) {
 		if msg, err := conn.Read(t.Context()); !errors.Is(err, want) {
 			t.Errorf("%q: %v, %v", line, msg, err)
 		}
+	}
+}
+
+// What a client that does not read its answers asks for is bounded, and what it then reads says so.
+func TestAClientOnStdioThatDoesNotRead(t *testing.T) {
+	t.Parallel()
+	const asked = maxUnderWay + 10
+	var in strings.Builder
+	for i := range asked {
+		_, _ = fmt.Fprintf(&in, `{"jsonrpc":"2.0","id":%d,"method":"ping"}`+"\n", i)
+	}
+	var out bytes.Buffer
+	conn, err := Stdio(io.NopCloser(strings.NewReader(in.String())), &out).Connect(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	var read []jsonrpc.Message
+	for {
+		msg, err := conn.Read(t.Context())
+		if err != nil {
+			break
+		}
+		read = append(read, msg)
+	}
+	if refused := strings.Count(out.String(), "nothing was started"); len(read) != maxUnderWay || refused != asked-maxUnderWay {
+		t.Errorf("%d requests are read, and %d refused", len(read), refused)
+	}
+	for _, msg := range read {
+		if err := conn.Write(t.Context(), &jsonrpc.Response{ID: msg.(*jsonrpc.Request).ID, Result: json.RawMessage(`{}`)}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if left := len(conn.(*bounding).underWay); left != 0 {
+		t.Errorf("%d are under way at the end", left)
 	}
 }
