@@ -222,6 +222,9 @@ func (s Servers) first(ctx context.Context, method string, params json.RawMessag
 		}
 		refused = append(refused, err)
 	}
+	if len(refused) == 0 && len(s) > 0 {
+		return nil, &backend.Refusal{Code: badParams, Message: "name: no server behind this one has a prompt of that name"}
+	}
 	return nil, most(refused)
 }
 
