@@ -170,10 +170,12 @@ func (f *Front) Run(ctx context.Context, transport sdk.Transport, profile string
 	}
 	return face.server.Run(context.WithoutCancel(ctx), connects(func(connecting context.Context) (sdk.Connection, error) {
 		conn, err := transport.Connect(connecting)
-		if err == nil {
-			context.AfterFunc(ctx, func() { _ = conn.Close() }) // nobody is heard any more
+		if err != nil {
+			return nil, err
 		}
-		return conn, err
+		bounded := newBounding(conn)
+		context.AfterFunc(ctx, func() { _ = bounded.Close() }) // nobody is heard any more
+		return bounded, nil
 	}))
 }
 

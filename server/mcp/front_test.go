@@ -32,6 +32,7 @@ type sidecar struct {
 	lost     chan struct{} // ends the stream by which it is followed
 	streams  int
 	fails    error // of its calls
+	answered chan struct{}
 }
 
 func (s *sidecar) GetInstructions(context.Context, *sidecallv1.GetInstructionsRequest, ...grpc.CallOption) (*sidecallv1.GetInstructionsResponse, error) {
@@ -72,10 +73,11 @@ func (s *sidecar) Follow(ctx context.Context, _ *sidecallv1.FollowRequest, _ ...
 
 // ExecuteToolStream is a call that asks its client for something and ends with its caller, unless calls fail.
 func (s *sidecar) ExecuteToolStream(ctx context.Context, _ *sidecallv1.ExecuteToolStreamRequest, _ ...grpc.CallOption) (grpc.ServerStreamingClient[sidecallv1.ExecuteToolStreamResponse], error) {
-	return &unended{ctx: ctx, fails: s.fails}, nil
+	return &unended{ctx: ctx, fails: s.fails, answered: s.answered}, nil
 }
 
 func (s *sidecar) Answer(context.Context, *sidecallv1.AnswerRequest, ...grpc.CallOption) (*sidecallv1.AnswerResponse, error) {
+	close(s.answered)
 	return new(sidecallv1.AnswerResponse), nil
 }
 
@@ -86,6 +88,8 @@ type unended struct {
 	ctx   context.Context
 	fails error
 	asked bool
+	// answered is closed when what it asks for is answered, which ends the call.
+	answered chan struct{}
 }
 
 func (a *unended) Recv() (*sidecallv1.ExecuteToolStreamResponse, error) {
@@ -98,8 +102,12 @@ func (a *unended) Recv() (*sidecallv1.ExecuteToolStreamResponse, error) {
 			Mcp: &sidecallv1.McpMessage{Method: "elicitation/create", ParamsJson: `{"message":"?","requestedSchema":{"type":"object","properties":{}}}`, QuestionId: "q"},
 		}}, nil
 	}
-	<-a.ctx.Done()
-	return nil, a.ctx.Err()
+	select {
+	case <-a.ctx.Done():
+		return nil, a.ctx.Err()
+	case <-a.answered:
+		return &sidecallv1.ExecuteToolStreamResponse{Event: &sidecallv1.ExecuteToolStreamResponse_Result{Result: &sidecallv1.ExecuteToolResponse{Content: "paid"}}}, nil
+	}
 }
 
 // silence is a stream on which nothing is said but its id until it ends.
@@ -127,7 +135,7 @@ func (s *silence) Recv() (*sidecallv1.FollowResponse, error) {
 
 func front(t *testing.T) (*Front, *sidecar) {
 	t.Helper()
-	s := &sidecar{servers: true, asked: map[string]int{}, lost: make(chan struct{})}
+	s := &sidecar{servers: true, asked: map[string]int{}, lost: make(chan struct{}), answered: make(chan struct{})}
 	f := New(Options{Tools: s, Servers: s})
 	t.Cleanup(f.Close)
 	return f, s
@@ -251,8 +259,9 @@ func TestSubscriptionsOutliveTheStreamTheyAreOf(t *testing.T) {
 	})
 }
 
-// onStdio has a client make a call on standard input and output, until it has been answered or asked for something.
-func (f *Front) onStdio(t *testing.T, ctx context.Context, until string) (said string, ran <-chan error) { //nolint:revive // t first, as in tests
+// onStdio has a client make a call on standard input and output, until it reads a line. One that closes its end then
+// asks for nothing more.
+func (f *Front) onStdio(t *testing.T, ctx context.Context, until string, closes bool) (said string, ran <-chan error) { //nolint:revive // t first, as in tests
 	t.Helper()
 	in, to := io.Pipe()
 	from, out := io.Pipe()
@@ -264,6 +273,9 @@ func (f *Front) onStdio(t *testing.T, ctx context.Context, until string) (said s
 	go func() {
 		_, _ = io.WriteString(to, `{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{"elicitation":{}},"clientInfo":{"name":"x","version":"1"}}}`+
 			"\n"+`{"jsonrpc":"2.0","method":"notifications/initialized"}`+"\n"+`{"jsonrpc":"2.0","id":2,"method":"tools/call","params":{"name":"pay","arguments":{}}}`+"\n")
+		if closes {
+			_ = to.Close()
+		}
 	}()
 	lines := bufio.NewScanner(from)
 	for lines.Scan() && !strings.Contains(lines.Text(), until) {
@@ -279,11 +291,25 @@ func TestAFrontOnStdioEndsWhenItIsToldTo(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f, _ := front(t)
 		ctx, end := context.WithCancel(t.Context())
-		_, ran := f.onStdio(t, ctx, "elicitation/create")
+		_, ran := f.onStdio(t, ctx, "elicitation/create", false)
 		began := time.Now()
 		end()
 		if err := <-ran; err != nil || time.Since(began) > 0 {
 			t.Errorf("%v, after %v", err, time.Since(began))
+		}
+		f.Close()
+	})
+}
+
+// A client on stdio that closes its end is answered what it has asked before. What it is asked it does not answer any
+// more.
+func TestAClientOnStdioThatClosesItsEnd(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		f, _ := front(t)
+		said, ran := f.onStdio(t, t.Context(), `"id":2`, true)
+		if err := <-ran; err != nil || !strings.Contains(said, `"paid"`) {
+			t.Errorf("%s, %v", said, err)
 		}
 		f.Close()
 	})
@@ -301,7 +327,7 @@ func TestACallWhoseSidecarIsLost(t *testing.T) {
 			f, s := front(t)
 			s.fails = status.Error(codes.Unavailable, said)
 			ctx, end := context.WithCancel(t.Context())
-			answered, ran := f.onStdio(t, ctx, `"id":2`)
+			answered, ran := f.onStdio(t, ctx, `"id":2`, false)
 			if told := strings.Contains(answered, "may have run"); !strings.Contains(answered, want) || told != (want == "may have run") {
 				t.Errorf("%s: %s", said, answered)
 			}

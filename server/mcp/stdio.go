@@ -22,11 +22,7 @@ const maxLine = sdk.DefaultMaxLineLength
 // session goes on: the library would end it, and with it the answers that are on their way.
 func Stdio(in io.ReadCloser, out io.Writer) sdk.Transport {
 	w := &lineWriter{out: out}
-	lines := &sdk.IOTransport{Reader: &messages{ReadCloser: in, lines: bufio.NewReaderSize(in, smallWrite), refuse: w.refuse}, Writer: w}
-	return connects(func(ctx context.Context) (sdk.Connection, error) {
-		conn, err := lines.Connect(ctx)
-		return &bounding{Connection: conn, underWay: make(map[jsonrpc.ID]bool)}, err
-	})
+	return &sdk.IOTransport{Reader: &messages{ReadCloser: in, lines: bufio.NewReaderSize(in, smallWrite), refuse: w.refuse}, Writer: w}
 }
 
 // connects is a transport.
@@ -35,25 +31,44 @@ type connects func(context.Context) (sdk.Connection, error)
 // Connect implements sdk.Transport.
 func (c connects) Connect(ctx context.Context) (sdk.Connection, error) { return c(ctx) }
 
-// maxUnderWay bounds the requests of a client on stdio that have no answer yet, or one that it has not read.
+// maxUnderWay bounds the requests of a client on a transport that have no answer yet, or one that it has not read.
 const maxUnderWay = 4096
 
 var errUnderWay = &jsonrpc.Error{Code: jsonrpc.CodeInternalError, Message: fmt.Sprintf("OVERLOADED: %d requests are under way, or their answers are not read; nothing was started, send it again later", maxUnderWay)}
 
 // bounding is a connection that refuses more requests: the library takes all that come. Who does not read is
-// heard no more, once the refusals are not read either.
+// heard no more, once the refusals are not read either. A client that closes its end is answered all that it has
+// asked before, for which the library would wait no longer; it is asked for nothing any more.
 type bounding struct {
 	sdk.Connection
 
 	mu       sync.Mutex
-	underWay map[jsonrpc.ID]bool
+	changed  sync.Cond           // less is under way, more is asked, or it is closed
+	underWay map[jsonrpc.ID]bool // requests of the client
+	asked    map[jsonrpc.ID]bool // requests to it
+	closed   bool
+	over     bool // nothing more comes; for Read alone
 }
+
+func newBounding(conn sdk.Connection) *bounding {
+	b := &bounding{Connection: conn, underWay: make(map[jsonrpc.ID]bool), asked: make(map[jsonrpc.ID]bool)}
+	b.changed.L = &b.mu
+	return b
+}
+
+var errLeft = &jsonrpc.Error{Code: jsonrpc.CodeInternalError, Message: "the client has closed its end, and answers nothing any more"}
 
 // Read implements sdk.Connection.
 func (b *bounding) Read(ctx context.Context) (jsonrpc.Message, error) {
-	for {
+	for !b.over {
 		msg, err := b.Connection.Read(ctx)
+		if b.over = errors.Is(err, io.EOF); b.over {
+			break
+		}
 		req, ok := msg.(*jsonrpc.Request)
+		if res, answers := msg.(*jsonrpc.Response); answers {
+			b.note(func() { delete(b.asked, res.ID) })
+		}
 		if err != nil || !ok || !req.IsCall() || b.enter(req.ID) {
 			return msg, err
 		}
@@ -61,6 +76,30 @@ func (b *bounding) Read(ctx context.Context) (jsonrpc.Message, error) {
 			return nil, err
 		}
 	}
+	return b.rest()
+}
+
+// rest answers what a client is asked that has closed its end, until nothing of it is under way.
+func (b *bounding) rest() (jsonrpc.Message, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for {
+		for id := range b.asked {
+			delete(b.asked, id)
+			return &jsonrpc.Response{ID: id, Error: errLeft}, nil
+		}
+		if len(b.underWay) == 0 || b.closed {
+			return nil, io.EOF
+		}
+		b.changed.Wait()
+	}
+}
+
+func (b *bounding) note(change func()) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	change()
+	b.changed.Broadcast()
 }
 
 func (b *bounding) enter(id jsonrpc.ID) bool {
@@ -75,13 +114,20 @@ func (b *bounding) enter(id jsonrpc.ID) bool {
 
 // Write implements sdk.Connection.
 func (b *bounding) Write(ctx context.Context, msg jsonrpc.Message) error {
+	if req, ok := msg.(*jsonrpc.Request); ok && req.IsCall() {
+		b.note(func() { b.asked[req.ID] = true })
+	}
 	err := b.Connection.Write(ctx, msg)
 	if res, ok := msg.(*jsonrpc.Response); ok {
-		b.mu.Lock()
-		defer b.mu.Unlock()
-		delete(b.underWay, res.ID)
+		b.note(func() { delete(b.underWay, res.ID) })
 	}
 	return err
+}
+
+// Close implements sdk.Connection.
+func (b *bounding) Close() error {
+	b.note(func() { b.closed = true })
+	return b.Connection.Close()
 }
 
 // messages reads the lines that are messages.

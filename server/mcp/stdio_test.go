@@ -8,6 +8,7 @@ import (
 	"io"
 	"strings"
 	"testing"
+	"testing/synctest"
 
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 )
@@ -62,36 +63,51 @@ func TestTheLastLineOnStdio(t *testing.T) {
 	}
 }
 
-// What a client that does not read its answers asks for is bounded, and what it then reads says so.
+// What a client that does not read its answers asks for is bounded, and what it then reads says so. When it has
+// closed its end it is answered first.
 func TestAClientOnStdioThatDoesNotRead(t *testing.T) {
 	t.Parallel()
+	synctest.Test(t, clientThatDoesNotRead)
+}
+
+func clientThatDoesNotRead(t *testing.T) {
 	const asked = maxUnderWay + 10
 	var in strings.Builder
 	for i := range asked {
 		_, _ = fmt.Fprintf(&in, `{"jsonrpc":"2.0","id":%d,"method":"ping"}`+"\n", i)
 	}
 	var out bytes.Buffer
-	conn, err := Stdio(io.NopCloser(strings.NewReader(in.String())), &out).Connect(t.Context())
+	lines, err := Stdio(io.NopCloser(strings.NewReader(in.String())), &out).Connect(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
+	conn := newBounding(lines)
 	var read []jsonrpc.Message
-	for {
+	for range maxUnderWay {
 		msg, err := conn.Read(t.Context())
 		if err != nil {
-			break
+			t.Fatal(err)
 		}
 		read = append(read, msg)
 	}
-	if refused := strings.Count(out.String(), "nothing was started"); len(read) != maxUnderWay || refused != asked-maxUnderWay {
-		t.Errorf("%d requests are read, and %d refused", len(read), refused)
+	ended := make(chan error)
+	go func() {
+		_, err := conn.Read(t.Context())
+		ended <- err
+	}()
+	synctest.Wait()
+	if refused := strings.Count(out.String(), "nothing was started"); refused != asked-maxUnderWay {
+		t.Errorf("%d are refused", refused)
 	}
 	for _, msg := range read {
 		if err := conn.Write(t.Context(), &jsonrpc.Response{ID: msg.(*jsonrpc.Request).ID, Result: json.RawMessage(`{}`)}); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if left := len(conn.(*bounding).underWay); left != 0 {
-		t.Errorf("%d are under way at the end", left)
+	if err := <-ended; !errors.Is(err, io.EOF) {
+		t.Error(err)
+	}
+	if len(conn.underWay) != 0 {
+		t.Errorf("%d are under way at the end", len(conn.underWay))
 	}
 }
