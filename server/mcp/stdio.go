@@ -8,6 +8,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
+	"slices"
 	"sync"
 	"unicode/utf8"
 
@@ -44,7 +46,7 @@ type bounding struct {
 
 	mu       sync.Mutex
 	changed  sync.Cond           // less is under way, more is asked, or it is closed
-	underWay map[jsonrpc.ID]bool // requests of the client
+	underWay map[jsonrpc.ID]bool // requests of the client; true of those that end by themselves
 	asked    map[jsonrpc.ID]bool // requests to it
 	closed   bool
 	over     bool // nothing more comes; for Read alone
@@ -69,7 +71,7 @@ func (b *bounding) Read(ctx context.Context) (jsonrpc.Message, error) {
 		if res, answers := msg.(*jsonrpc.Response); answers {
 			b.note(func() { delete(b.asked, res.ID) })
 		}
-		if err != nil || !ok || !req.IsCall() || b.enter(req.ID) {
+		if err != nil || !ok || !req.IsCall() || b.enter(req) {
 			return msg, err
 		}
 		if err := b.Connection.Write(ctx, &jsonrpc.Response{ID: req.ID, Error: errUnderWay}); err != nil {
@@ -88,7 +90,7 @@ func (b *bounding) rest() (jsonrpc.Message, error) {
 			delete(b.asked, id)
 			return &jsonrpc.Response{ID: id, Error: errLeft}, nil
 		}
-		if len(b.underWay) == 0 || b.closed {
+		if b.closed || !slices.Contains(slices.Collect(maps.Values(b.underWay)), true) {
 			return nil, io.EOF
 		}
 		b.changed.Wait()
@@ -102,13 +104,13 @@ func (b *bounding) note(change func()) {
 	b.changed.Broadcast()
 }
 
-func (b *bounding) enter(id jsonrpc.ID) bool {
+func (b *bounding) enter(req *jsonrpc.Request) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if len(b.underWay) >= maxUnderWay {
 		return false
 	}
-	b.underWay[id] = true
+	b.underWay[req.ID] = req.Method != "subscriptions/listen"
 	return true
 }
 

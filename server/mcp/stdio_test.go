@@ -111,3 +111,18 @@ func clientThatDoesNotRead(t *testing.T) {
 		t.Errorf("%d are under way at the end", len(conn.underWay))
 	}
 }
+
+// Who only listens is not waited for.
+func TestAClientOnStdioThatListensAndClosesItsEnd(t *testing.T) {
+	t.Parallel()
+	lines, err := Stdio(io.NopCloser(strings.NewReader(`{"jsonrpc":"2.0","id":1,"method":"subscriptions/listen","params":{}}`)), io.Discard).Connect(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	conn := newBounding(lines)
+	for _, want := range []error{nil, io.EOF} {
+		if msg, err := conn.Read(t.Context()); !errors.Is(err, want) {
+			t.Errorf("%v, %v", msg, err)
+		}
+	}
+}
