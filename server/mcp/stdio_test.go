@@ -126,3 +126,24 @@ func TestAClientOnStdioThatListensAndClosesItsEnd(t *testing.T) {
 		}
 	}
 }
+
+// What a client is asked is forgotten when nobody waits for the answer any more.
+func TestAQuestionOnStdioThatIsGivenUp(t *testing.T) {
+	t.Parallel()
+	lines, err := Stdio(io.NopCloser(strings.NewReader("")), io.Discard).Connect(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	conn, id := newBounding(lines), jsonrpc.ID{}
+	if id, err = jsonrpc.MakeID(7.); err != nil {
+		t.Fatal(err)
+	}
+	for _, msg := range []*jsonrpc.Request{{ID: id, Method: "elicitation/create"}, {Method: "notifications/cancelled", Params: json.RawMessage(`{"requestId":7}`)}} {
+		if err := conn.Write(t.Context(), msg); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if len(conn.asked) != 0 {
+		t.Errorf("%v are asked", conn.asked)
+	}
+}
