@@ -118,7 +118,9 @@ func (r *run) exited(call *backend.Invocation, reply tool.Reply, exits map[int]E
 	}
 	message := r.stderr.String()
 	if len(bytes.TrimSpace([]byte(message))) == 0 {
-		message = process.Last(reply.Text, maxStderr)
+		said := process.NewTail(maxStderr)
+		_, _ = said.Write(reply.Text) // it never fails
+		message = said.String()
 	}
 	return reply, exitFailure(call, reply.Status, exit, message)
 }

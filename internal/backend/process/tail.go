@@ -48,11 +48,6 @@ func (t *Tail) String() string {
 	return ending(kept, t.total > int64(len(kept)))
 }
 
-// Last returns the end of a text, after "…" when that is not all.
-func Last(text []byte, limit int) string {
-	return ending(text[max(0, len(text)-limit):], len(text) > limit)
-}
-
 // ending is a text whose beginning may have been cut off. It begins with a whole word then, where there is one: half
 // a secret would be known by nobody who takes secrets out.
 func ending(text []byte, cut bool) string {
