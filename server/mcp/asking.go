@@ -5,6 +5,7 @@ import (
 	"errors"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
@@ -21,6 +22,8 @@ var errAsked = errors.New("too many questions wait for an answer already; nothin
 
 // asking are the questions to clients with sessions that have no answer yet.
 type asking struct {
+	many atomic.Int64
+
 	// life ends all of them.
 	life context.Context //nolint:containedctx // the front's, not a request's
 
@@ -34,12 +37,16 @@ func (a *asking) bounded(next sdk.MethodHandler) sdk.MethodHandler {
 		if strings.HasPrefix(method, "notifications/") {
 			return next(ctx, method, req)
 		}
+		defer a.many.Add(-1)
+		if a.many.Add(1) > maxAsked {
+			return nil, errAsked
+		}
 		ctx, cancel := context.WithTimeout(ctx, askTime)
 		defer cancel()
 		defer context.AfterFunc(a.life, cancel)()
-		if !a.enter(&cancel, req.GetSession().ID()) {
-			return nil, errAsked
-		}
+		a.mu.Lock()
+		a.open[&cancel] = req.GetSession().ID()
+		a.mu.Unlock()
 		defer func() {
 			a.mu.Lock()
 			defer a.mu.Unlock()
@@ -49,23 +56,8 @@ func (a *asking) bounded(next sdk.MethodHandler) sdk.MethodHandler {
 	}
 }
 
-// enter notes a question of a session; false when there are enough.
-func (a *asking) enter(cancel *context.CancelFunc, session string) bool {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	if len(a.open) >= maxAsked {
-		return false
-	}
-	a.open[cancel] = session
-	return true
-}
-
 // full reports that no more may be asked now.
-func (a *asking) full() bool {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	return len(a.open) >= maxAsked
-}
+func (a *asking) full() bool { return a.many.Load() >= maxAsked }
 
 // end ends the questions of a session.
 func (a *asking) end(session string) {

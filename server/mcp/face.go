@@ -38,9 +38,9 @@ type face struct {
 
 	subscriptions subscriptions
 	tasks         tasks
-	asking        *asking // the front's
 	// leaving is the front's, of what ends subscriptions with a session, and of calls that have no request any more.
 	leaving *sync.WaitGroup
+	asking  *asking // the front's
 }
 
 func capabilities(servers bool) *sdk.ServerCapabilities {
