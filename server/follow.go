@@ -20,13 +20,14 @@ import (
 const (
 	// lookAgain is how often it is looked whether the tools are others.
 	lookAgain = time.Second
-	// toolsChanged is the notification that they are.
-	toolsChanged = "notifications/tools/list_changed"
 	// maxURI bounds what is subscribed to, in bytes: of a longer one no server is heard.
 	maxURI = 4 << 10
 	// leaveTime bounds how long servers have to hear that a follower has left.
 	leaveTime = 2 * time.Second
 )
+
+// listsChanged are the notifications of lists that are others: of the tools, and where the servers are others, of all.
+var listsChanged = []string{"notifications/tools/list_changed", "notifications/prompts/list_changed", "notifications/resources/list_changed"}
 
 // followers are those of one listener, by ids that nobody can guess.
 type followers struct {
@@ -43,6 +44,9 @@ type follower struct {
 	*followers
 
 	id string
+	// servers are those that it hears, and has subscribed at; moving is held to change them, and read to subscribe.
+	servers forward.Servers
+	moving  sync.RWMutex
 	// ends are those of its subscriptions, by URI: as many as there are. mu guards them; nil when it
 	// has left.
 	ends map[string][]func(context.Context) error
@@ -67,6 +71,31 @@ func (f *followers) of(id string) *follower {
 	return f.all[id]
 }
 
+// hear has it hear servers from now on, and reports that they are others than before: a config has put others in
+// their place. What it has subscribed to it is subscribed to there.
+func (f *follower) hear(ctx context.Context, servers forward.Servers) (others bool) {
+	f.moving.Lock()
+	defer f.moving.Unlock()
+	others = !servers.Same(f.servers)
+	f.servers = servers
+	if !others {
+		return false
+	}
+	ctx, cancel := context.WithTimeout(ctx, forwardTime)
+	defer cancel()
+	for uri, of := range f.ends { // as nobody else subscribes now
+		for i, end := range of {
+			again, err := servers.Subscribe(ctx, uri)
+			if err != nil { // none of them has it, or not now: who follows hears nothing of it
+				again = func(context.Context) error { return nil }
+			}
+			_ = end(ctx) // its server may be gone
+			of[i] = again
+		}
+	}
+	return true
+}
+
 // leave ends all that a follower has subscribed to.
 func (f *follower) leave(ctx context.Context) {
 	f.mu.Lock()
@@ -85,13 +114,15 @@ func (f *follower) leave(ctx context.Context) {
 }
 
 // subscribe has servers tell of a resource.
-func (f *follower) subscribe(ctx context.Context, servers forward.Servers, uri string) error {
+func (f *follower) subscribe(ctx context.Context, uri string) error {
 	select {
 	case f.places <- struct{}{}:
 	default:
 		return status.Errorf(codes.ResourceExhausted, "OVERLOADED: %d resources are subscribed to here, and no more may be; nothing was started, end a subscription first", cap(f.places))
 	}
-	end, err := servers.Subscribe(ctx, uri)
+	f.moving.RLock()
+	defer f.moving.RUnlock()
+	end, err := f.servers.Subscribe(ctx, uri)
 	if err != nil {
 		<-f.places
 		return err
@@ -112,6 +143,8 @@ func (f *follower) subscribe(ctx context.Context, servers forward.Servers, uri s
 
 // unsubscribe ends one subscription of a resource, of those that are its own.
 func (f *follower) unsubscribe(ctx context.Context, uri string) error {
+	f.moving.RLock()
+	defer f.moving.RUnlock()
 	f.mu.Lock()
 	ends := f.ends[uri]
 	switch len(ends) {
@@ -131,7 +164,7 @@ func (f *follower) unsubscribe(ctx context.Context, uri string) error {
 var errNotFollowed = status.Error(codes.FailedPrecondition, "follow_id: no stream of Follow with that is open; nothing was started, open one, and subscribe with the follow_id of its first message")
 
 // subscription begins or ends one.
-func (m *MCP) subscription(ctx context.Context, servers forward.Servers, req *sidecallv1.ForwardRequest) (json.RawMessage, error) {
+func (m *MCP) subscription(ctx context.Context, req *sidecallv1.ForwardRequest) (json.RawMessage, error) {
 	f := m.followers.of(req.GetFollowId())
 	if f == nil {
 		return nil, errNotFollowed
@@ -145,7 +178,7 @@ func (m *MCP) subscription(ctx context.Context, servers forward.Servers, req *si
 	if req.GetMethod() == methodUnsubscribe {
 		return json.RawMessage(`{}`), f.unsubscribe(ctx, of.URI)
 	}
-	return json.RawMessage(`{}`), f.subscribe(ctx, servers, of.URI)
+	return json.RawMessage(`{}`), f.subscribe(ctx, of.URI)
 }
 
 // By what a subscription begins and ends, and the error of JSON-RPC for parameters that cannot be.
@@ -183,10 +216,16 @@ func (m *MCP) follow(ctx context.Context, req *sidecallv1.FollowRequest, stream 
 				return err
 			}
 			stop()
-			next, stop = forward.Of(now.Routes(profile)).Listen(there)
+			servers, changed := forward.Of(now.Routes(profile)), listsChanged[:1]
+			next, stop = servers.Listen(there)
+			if f.hear(ctx, servers) && seen != nil {
+				changed = listsChanged
+			}
 			seen = now
-			if err := stream.SendMsg(&sidecallv1.FollowResponse{Method: toolsChanged, FollowId: f.id}); err != nil {
-				return err
+			for _, method := range changed {
+				if err := stream.SendMsg(&sidecallv1.FollowResponse{Method: method, FollowId: f.id}); err != nil {
+					return err
+				}
 			}
 		}
 		select {

@@ -58,7 +58,7 @@ func (m *MCP) Forward(ctx context.Context, req *sidecallv1.ForwardRequest) (*sid
 	var result json.RawMessage
 	subscribes := req.GetMethod() == methodSubscribe || req.GetMethod() == methodUnsubscribe
 	if subscribes {
-		result, err = m.subscription(ctx, servers, req)
+		result, err = m.subscription(ctx, req)
 	} else {
 		result, err = servers.Request(ctx, req.GetMethod(), json.RawMessage(req.GetParamsJson()), &load)
 	}

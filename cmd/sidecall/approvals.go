@@ -3,6 +3,7 @@ package main
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -139,7 +140,7 @@ func (a *approving) decide(deny bool) error {
 	if err != nil {
 		return a.failed(err)
 	}
-	return a.decided(now)
+	return a.decided(now, deny)
 }
 
 // send sends a decision about the call that was shown, and about no other.
@@ -170,19 +171,27 @@ func (a *approving) describe(held *sidecallv1.HeldExecution) {
 	}
 }
 
-// decided says what a call is now, and what that means.
-func (a *approving) decided(e *sidecallv1.Execution) error {
+// ended are the states of a call that nobody is asked of any more.
+var ended = []sidecallv1.ExecutionState{
+	sidecallv1.ExecutionState_EXECUTION_STATE_DONE, sidecallv1.ExecutionState_EXECUTION_STATE_NOT_RUN,
+	sidecallv1.ExecutionState_EXECUTION_STATE_UNKNOWN, sidecallv1.ExecutionState_EXECUTION_STATE_CLOSED,
+}
+
+// decided says what a call is now, and what that means. One that was allowed may have been sent since.
+func (a *approving) decided(e *sidecallv1.Execution, deny bool) error {
 	if a.asJSON {
 		return writeMessage(a.cmd.OutOrStdout(), e)
 	}
 	var what string
-	switch e.GetState() {
-	case sidecallv1.ExecutionState_EXECUTION_STATE_HELD:
-		what = "allowed, until " + e.GetLeaseUntil().AsTime().Format(time.RFC3339) + "; it runs when its program sends it again with the same id"
-	case sidecallv1.ExecutionState_EXECUTION_STATE_DONE:
+	switch state := e.GetState(); {
+	case deny && state == sidecallv1.ExecutionState_EXECUTION_STATE_DONE:
 		what = "denied; whoever sends it again is told so"
-	case sidecallv1.ExecutionState_EXECUTION_STATE_CLAIMED:
+	case !deny && state == sidecallv1.ExecutionState_EXECUTION_STATE_HELD:
+		what = "allowed, until " + e.GetLeaseUntil().AsTime().Format(time.RFC3339) + "; it runs when its program sends it again with the same id"
+	case !deny && state == sidecallv1.ExecutionState_EXECUTION_STATE_CLAIMED:
 		what = "allowed, and running already"
+	case !deny && slices.Contains(ended, state):
+		what = "allowed, and more has become of it since: `sidecall find` tells what"
 	default:
 		return fail(exitFailed, fmt.Errorf("the call %s is said to be decided, in a state that this command does not know: %s; look at it again",
 			printable(a.id), e.GetState()))

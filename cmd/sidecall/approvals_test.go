@@ -110,6 +110,23 @@ func TestAHeldCallIsDecided(t *testing.T) {
 	}
 }
 
+// What was allowed may have been sent, and have ended, before anybody looks: it was not denied.
+func TestACallThatWasSentAsSoonAsItWasAllowed(t *testing.T) {
+	for state, says := range map[sidecallv1.ExecutionState]string{
+		sidecallv1.ExecutionState_EXECUTION_STATE_CLAIMED: "order-1 is allowed, and running already",
+		sidecallv1.ExecutionState_EXECUTION_STATE_DONE:    "order-1 is allowed, and more has become of it since",
+		sidecallv1.ExecutionState_EXECUTION_STATE_NOT_RUN: "order-1 is allowed, and more has become of it since",
+		sidecallv1.ExecutionState_EXECUTION_STATE_UNKNOWN: "order-1 is allowed, and more has become of it since",
+	} {
+		fake := &fakeSidecar{held: []*sidecallv1.HeldExecution{heldCall()}, becomes: state}
+		addr, _ := fake.serve(t)
+		got := command(t, "approvals", "approve", "--addr", addr, "--id", "order-1", "--as", "ada", "--reason", "looked", "--yes")
+		if got.code != 0 || !strings.HasPrefix(got.out, says) {
+			t.Errorf("%v: %+v", state, got)
+		}
+	}
+}
+
 // What a sidecar answers that this command does not know is not taken for done.
 func TestADecisionToAStateThatIsNotKnown(t *testing.T) {
 	fake := &fakeSidecar{held: []*sidecallv1.HeldExecution{heldCall()}, becomes: 77}

@@ -5,6 +5,7 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"os"
 	"os/exec"
@@ -14,6 +15,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	sidecall "github.com/sidecall/sidecall/clients/go"
+	"github.com/sidecall/sidecall/internal/telemetry"
 	"github.com/sidecall/sidecall/server/mcp"
 )
 
@@ -39,7 +41,9 @@ func newMCP() *cobra.Command {
   sidecall mcp --addr unix:///run/sidecall/sidecall.sock --profile research`,
 		Args: between(0, 0, "", "name the config file with --config"),
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			logger, err := newLogger(cmd.ErrOrStderr(), level)
+			lines := telemetry.NewLines(cmd.ErrOrStderr()) // which not every client reads
+			defer func() { _ = lines.Close() }()
+			logger, err := newLogger(lines, level)
 			if err != nil {
 				return fail(exitUsage, err)
 			}
@@ -49,7 +53,7 @@ func newMCP() *cobra.Command {
 			if addr != "" {
 				return withConnection(addr, serve)
 			}
-			return withLaunched(cmd, path, serve)
+			return withLaunched(cmd, path, lines, serve)
 		},
 	}
 	cmd.Flags().StringVarP(&path, "config", "c", defaultConfig, "the config file")
@@ -60,13 +64,13 @@ func newMCP() *cobra.Command {
 	return cmd
 }
 
-// withLaunched runs do with a client of a sidecar that belongs to this process.
-func withLaunched(cmd *cobra.Command, path string, do func(*sidecall.Client) error) (err error) {
+// withLaunched runs do with a client of a sidecar that belongs to this process, whose log goes to lines.
+func withLaunched(cmd *cobra.Command, path string, lines io.Writer, do func(*sidecall.Client) error) (err error) {
 	self, err := os.Executable()
 	if err != nil {
 		return fail(exitUnavailable, err)
 	}
-	log := func(line string) { _, _ = fmt.Fprintln(cmd.ErrOrStderr(), line) } // who does not read it misses lines
+	log := func(line string) { _, _ = io.WriteString(lines, line+"\n") } // who does not read it misses lines
 	client, err := sidecall.Launch{Config: path, Binary: self, Log: log}.Start(cmd.Context())
 	if err != nil {
 		why, _, _ := strings.Cut(err.Error(), "\n") // then come lines that log has said

@@ -124,6 +124,18 @@ func TestACallOfATenantIsSettled(t *testing.T) {
 	}
 }
 
+// What was settled as not_run may have been sent again before anybody looks: it is settled all the same.
+func TestACallThatWasSentAsSoonAsItWasSettled(t *testing.T) {
+	for _, state := range []sidecallv1.ExecutionState{sidecallv1.ExecutionState_EXECUTION_STATE_CLAIMED, sidecallv1.ExecutionState_EXECUTION_STATE_UNKNOWN} {
+		fake := &fakeSidecar{record: &sidecallv1.Execution{State: sidecallv1.ExecutionState_EXECUTION_STATE_UNKNOWN}, becomes: state}
+		addr, _ := fake.serve(t)
+		got := command(t, "resolve", "--addr", addr, "--id", "order-1", "--as", "not_run", "--reason", "looked", "--yes")
+		if got.code != 0 || !strings.HasPrefix(got.out, "order-1 is settled, and was sent again since") {
+			t.Errorf("%v: %+v", state, got)
+		}
+	}
+}
+
 // What a sidecar answers that this command does not know is not taken for done.
 func TestAResolutionToAStateThatIsNotKnown(t *testing.T) {
 	fake := &fakeSidecar{

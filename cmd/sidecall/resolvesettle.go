@@ -121,6 +121,8 @@ func (r *resolving) settled(e *sidecallv1.Execution) error {
 		what = "done; whoever sends it again gets this result:\n" + e.GetResult().GetContent()
 	case sidecallv1.ExecutionState_EXECUTION_STATE_NOT_RUN:
 		what = "not_run; whoever sends it again runs it"
+	case sidecallv1.ExecutionState_EXECUTION_STATE_CLAIMED, sidecallv1.ExecutionState_EXECUTION_STATE_UNKNOWN:
+		what = "settled, and was sent again since: `sidecall find` tells what came of it"
 	default:
 		return fail(exitFailed, fmt.Errorf("the call %s is said to be settled, in a state that this command does not know: %s; look at it again",
 			printable(r.id), e.GetState()))

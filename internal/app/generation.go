@@ -25,6 +25,8 @@ type generation struct {
 	tools     *catalog.Generation
 	discovery discovery
 	counsel   *counsel
+	// known are the secrets that no tool of it may show, those of configs before it at the end.
+	known []string
 	// observed is where profiles write down what they observe; nothing is opened before the first does.
 	observed *observed.Log
 	// warnings are of what may hurt.
@@ -57,7 +59,8 @@ func draw(cfg *config.Config, around surroundings, found *problems) *generation 
 	g.discovery.config, g.discovery.tools = cfg, g.tools
 	g.discovery.pins = openPins(cfg, around, found)
 	checkStore(cfg, found)
-	around.secrets = allSecrets(cfg)
+	g.known = withFormer(allSecrets(cfg), around.before)
+	around.secrets = g.known
 	for _, name := range slices.Sorted(maps.Keys(cfg.Backends)) {
 		if !cfg.Backends[name].HasOneKind() {
 			continue // the file itself is wrong

@@ -172,3 +172,28 @@ func TestAClientThatUnsubscribesSpeaksForItselfAlone(t *testing.T) {
 		stays.updates(t, server, "test://one", "of the one that stays")
 	})
 }
+
+// Where a config puts another server in the place of one, or the same with another secret, a client is told that the
+// lists may be others, and hears of what it has subscribed to from the one that is there now.
+func TestSubscriptionsOutliveAConfig(t *testing.T) {
+	inEachRevision(t, func(t *testing.T, revision string) {
+		server, address := newsroom(), harness.FreePort(t)
+		o, _ := openMCPServer(t, server)
+		text := fmt.Sprintf("http: %s\nbackends: {news: {mcp: {url: %q, allow_private: true, headers: {X-Key: KEY}}}}\n", address, o.url)
+		c := newChanging(t, edit(t, text, "KEY", "the-first-of-two"))
+		<-c.Ready()
+		s, n := &shop{url: "http://" + address}, new(news)
+		session := s.connect(t, revision, n.listening())
+		if err := session.Subscribe(t.Context(), &mcp.SubscribeParams{URI: "test://one"}); err != nil {
+			t.Fatal(err)
+		}
+		n.updates(t, server, "test://one", "before")
+		lists := n.of("prompts") + n.of("resources")
+		c.take(edit(t, text, "KEY", "the-other-of-two"))
+		harness.WaitFor(t, "the lists to be others", func() bool { return n.of("prompts")+n.of("resources") >= lists+2 })
+		n.updates(t, server, "test://one", "after")
+		if err := session.Unsubscribe(t.Context(), &mcp.UnsubscribeParams{URI: "test://one"}); err != nil {
+			t.Error(err)
+		}
+	})
+}

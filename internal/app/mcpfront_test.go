@@ -381,6 +381,29 @@ func TestAHeldCallWithoutAnAnswer(t *testing.T) {
 	})
 }
 
+// So many questions wait for an answer, and no more: each holds its request. The call beyond them is answered.
+func TestQuestionsThatWaitAreBounded(t *testing.T) {
+	const most = 256
+	s, over := newShop(t), make(chan struct{})
+	var asked atomic.Int64
+	session := s.connect(t, "2025-11-25", &mcp.ClientOptions{ElicitationHandler: func(context.Context, *mcp.ElicitRequest) (*mcp.ElicitResult, error) {
+		asked.Add(1)
+		<-over
+		return &mcp.ElicitResult{Action: "decline"}, nil
+	}})
+	var held sync.WaitGroup
+	defer held.Wait()
+	defer close(over)
+	for i := range most {
+		held.Go(func() { _, _ = session.CallTool(t.Context(), pay(fmt.Sprint("toolu_", i), 500)) }) // refused in the end
+	}
+	harness.WaitFor(t, "the questions", func() bool { return asked.Load() == most })
+	res, err := session.CallTool(t.Context(), pay("toolu_more", 500))
+	if err != nil || !res.IsError || !strings.Contains(text(t, res), "APPROVAL_REQUIRED") || asked.Load() != most {
+		t.Errorf("%v, %v, %d are asked", res, err, asked.Load())
+	}
+}
+
 // What a client sends as its state is looked at.
 func TestAStateThatIsNoneOfThisServer(t *testing.T) {
 	s := newShop(t)

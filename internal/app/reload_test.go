@@ -371,6 +371,17 @@ func TestEveryKeyIsReloadedOrNeedsARestart(t *testing.T) {
 	if !slices.Equal(keys, known) {
 		t.Errorf("the keys are\n%q, of which is known what a reload does with\n%q", keys, known)
 	}
+	page, err := os.ReadFile("../../docs/reload.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, said, _ := strings.Cut(string(page), "## What needs a restart")
+	said, _, _ = strings.Cut(said, "Everything else")
+	for _, key := range slices.Concat(fixed, limits) {
+		if !strings.Contains(said, "`"+key+"`") {
+			t.Errorf("docs/reload.md does not say that %s needs a restart", key)
+		}
+	}
 }
 
 // office is an MCP server over HTTP that counts its sessions.
@@ -562,5 +573,25 @@ func TestTheSecretsOfTodayAreHidden(t *testing.T) {
 	logger.Info("it says n3w-5ecret")
 	if log := c.log.String(); strings.Contains(log, "n3w-5ecret") || !strings.Contains(log, "it says (redacted)") {
 		t.Errorf("the log says\n%s", log)
+	}
+}
+
+// A secret that was replaced is not shown either: it may still be valid, and is kept in more places than the config.
+func TestTheSecretsOfYesterdayAreHidden(t *testing.T) {
+	const text = "backends:\n  web: {http: {base_url: \"URL\", allow_private: true, headers: {Token: KEY}}}\n  sh: {exec: {env: [PATH]}}\n" +
+		"tools: {read: {backend: sh, effect: read_only, exec: {argv: [echo, the log has 0ld-5ecret and n3w-5ecret]}}}\n"
+	c := newChanging(t, edit(t, text, "KEY", "0ld-5ecret"))
+	for _, key := range []string{"n3w-5ecret", "an0ther-5ecret"} {
+		c.take(edit(t, text, "KEY", key))
+	}
+	if said := c.call("1", "read").GetContent(); said != "the log has (redacted) and (redacted)\n" && said != "the log has (redacted) and (redacted)" {
+		t.Errorf("%q", said)
+	}
+	many := make([]string, 2*maxFormer)
+	for i := range many {
+		many[i] = fmt.Sprint("former-", i)
+	}
+	if kept := withFormer([]string{"now"}, &generation{known: many}); len(kept) != maxFormer+1 || kept[1] != "former-0" {
+		t.Errorf("%d are kept, from %q on", len(kept), kept[1])
 	}
 }

@@ -76,6 +76,24 @@ func allSecrets(cfg *config.Config) (known []string) {
 	return found.known
 }
 
+// maxFormer bounds the secrets of former configs that are still not shown.
+const maxFormer = 100
+
+// withFormer are secrets with those of the configs before, the latest first: one that was replaced may still be
+// valid, and stands in what tools keep and log.
+func withFormer(now []string, before *generation) []string {
+	if before == nil {
+		return now
+	}
+	all, most := slices.Clone(now), len(now)+maxFormer
+	for _, was := range before.known {
+		if len(all) < most && !slices.Contains(all, was) {
+			all = append(all, was)
+		}
+	}
+	return all
+}
+
 // value takes a value that stands under a name.
 func (s *secrets) value(name string, value config.Secret) {
 	text, refs := value.Reveal(), value.References()

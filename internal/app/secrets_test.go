@@ -1,14 +1,23 @@
 package app
 
 import (
+	"bytes"
+	"fmt"
+	"io"
 	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"net/http/httputil"
+	"net/url"
 	"reflect"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	"github.com/sidecall/sidecall/internal/config"
 	"github.com/sidecall/sidecall/internal/redact"
+	"github.com/sidecall/sidecall/test/testkit/harness"
 )
 
 func TestSecretsOfABackendDoNotShow(t *testing.T) {
@@ -135,5 +144,41 @@ func TestSecretsOfTheConfigItself(t *testing.T) {
 	walk("", reflect.TypeFor[config.Config]())
 	if want := []string{".Store.Redis.Password", ".Store.Redis.SentinelPassword", ".Notify.Secret"}; !slices.Equal(slices.Sorted(slices.Values(found)), slices.Sorted(slices.Values(want))) {
 		t.Errorf("secrets are %v, and tools do not show %v (allSecrets)", found, want)
+	}
+}
+
+// Why a server is down stands in the log line of each call of it, in its own words: those quote what it was sent.
+func TestTheLogOfACallHoldsNoSecrets(t *testing.T) {
+	o := newOffice(t, true, "read")
+	target, err := url.Parse(o.url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var revoked atomic.Bool
+	pass := httputil.NewSingleHostReverseProxy(target)
+	web := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		body, _ := io.ReadAll(r.Body)
+		r.Body = io.NopCloser(bytes.NewReader(body))
+		switch {
+		case !revoked.Load():
+			pass.ServeHTTP(w, r)
+		case bytes.Contains(body, []byte(`"initialize"`)):
+			w.Header().Set("Content-Type", "application/json")
+			_, _ = fmt.Fprintf(w, `{"jsonrpc":"2.0","id":1,"error":{"code":-32000,"message":"invalid token %s"}}`, r.Header.Get("X-Key"))
+		default:
+			http.Error(w, "session not found", http.StatusNotFound)
+		}
+	}))
+	t.Cleanup(web.Close)
+	t.Cleanup(web.CloseClientConnections)
+	c := newChanging(t, fmt.Sprintf("backends: {office: {mcp: {url: %q, allow_private: true, headers: {X-Key: %s}}}}\ndefaults: {retry: {max_attempts: 1}}\n", web.URL, serverSecret))
+	<-c.Ready()
+	revoked.Store(true)
+	_ = c.call("1", "read") // by which it is noticed
+	harness.WaitFor(t, "it to be down", func() bool { return strings.Contains(c.log.String(), "invalid token (redacted)") })
+	_ = c.call("2", "read")
+	harness.WaitFor(t, "the line of the call", func() bool { return strings.Contains(c.log.String(), "tool_use_id=2") })
+	if log := c.log.String(); strings.Contains(log, serverSecret) || !strings.Contains(log[strings.Index(log, "tool_use_id=2"):], "invalid token (redacted)") {
+		t.Errorf("the log says\n%s", log)
 	}
 }

@@ -2,6 +2,7 @@ package call
 
 import (
 	"context"
+	"errors"
 	"runtime/debug"
 
 	"github.com/sidecall/sidecall/internal/telemetry"
@@ -40,7 +41,7 @@ func endOf(c *call, res *response, callerLeft bool) telemetry.CallEnd {
 		Recorded: res.GetRecorded(),
 		Shape:    shapeOf(c.now.Args),
 		Notes:    c.log.notes,
-		Err:      c.log.cause,
+		Err:      c.cause(),
 		Stack:    c.log.stack,
 
 		Profile: profileOf(c), Rule: ruleOf(c, res),
@@ -65,6 +66,15 @@ func endOf(c *call, res *response, callerLeft bool) telemetry.CallEnd {
 		end.Outcome = "permanent_fail"
 	}
 	return end
+}
+
+// cause is why the call failed, for the log: it may be in the words of the backend, which quotes what it was
+// entrusted with.
+func (c *call) cause() error {
+	if c.log.cause == nil || c.of.Route == nil {
+		return c.log.cause
+	}
+	return errors.New(c.of.Route.Secrets.Replace(c.log.cause.Error()))
 }
 
 // profileOf is the name of the profile that the call was held to; empty when it was none.

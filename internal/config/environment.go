@@ -75,7 +75,11 @@ func lookUp(inner, dir string, env Environment) (string, error) {
 		if err != nil {
 			return "", fmt.Errorf("cannot read the file %s: %s", shorten(name), reason(err))
 		}
-		return strings.TrimSuffix(strings.TrimSuffix(string(data), "\n"), "\r"), nil
+		value := strings.TrimSuffix(strings.TrimSuffix(string(data), "\n"), "\r")
+		if value == "" { // it is about to be written
+			return "", fmt.Errorf("cannot read the file %s: it is empty", shorten(name))
+		}
+		return value, nil
 	default:
 		// Not quoted: this may be a password that happens to hold ${.
 		return "", errors.New("unknown kind of reference: expected ${env:NAME} or ${file:/path}; write $${ for a literal ${")

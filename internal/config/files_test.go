@@ -34,7 +34,12 @@ func TestOnlyRegularFilesAreReadAsSecrets(t *testing.T) {
 	if err := errors.Join(endless.Truncate(1<<40), endless.Close()); err != nil {
 		t.Fatal(err)
 	}
+	if err := errors.Join(os.WriteFile(in("empty"), nil, 0o600), os.WriteFile(in("blank"), []byte("\n"), 0o600)); err != nil {
+		t.Fatal(err)
+	}
 	for path, want := range map[string]string{
+		in("empty"):   "it is empty",
+		in("blank"):   "it is empty",
 		in("fifo"):    "it is a named pipe: expected a regular file",
 		in("link"):    "it is a named pipe: expected a regular file",
 		in("socket"):  "it is a socket: expected a regular file",

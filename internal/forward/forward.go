@@ -54,6 +54,11 @@ func Of(routes []*catalog.Route) Servers {
 	return all
 }
 
+// Same reports that they are the same servers, under the same prefixes.
+func (s Servers) Same(others Servers) bool {
+	return slices.EqualFunc(s, others, func(a, b server) bool { return a.Relay == b.Relay && a.prefix == b.prefix })
+}
+
 // Listen signals that a server has said something to everybody, until stop is called; next is what
 // they have said since, as in backend.Relay.
 func (s Servers) Listen(there chan<- struct{}) (next func() (backend.Note, bool), stop func()) {
@@ -216,6 +221,9 @@ func (s Servers) first(ctx context.Context, method string, params json.RawMessag
 			return result, nil
 		}
 		refused = append(refused, err)
+	}
+	if len(refused) == 0 && len(s) > 0 {
+		return nil, &backend.Refusal{Code: badParams, Message: "name: no server behind this one has a prompt of that name"}
 	}
 	return nil, most(refused)
 }

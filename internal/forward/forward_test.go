@@ -3,6 +3,7 @@ package forward
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -74,4 +75,14 @@ func TestASubscriptionGoesToWhoeverMayHaveIt(t *testing.T) {
 			t.Error("of a server that hangs there is no error")
 		}
 	})
+}
+
+// A prompt that cannot be any server's is not there; the method is.
+func TestAPromptOfNobody(t *testing.T) {
+	same := func(text string) string { return text }
+	servers := Servers{{relay{}, "a", "a_", same}, {relay{}, "b", "b_", same}}
+	_, err := servers.Request(t.Context(), "prompts/get", json.RawMessage(`{"name":"c_x"}`), nil)
+	if refusal, ok := errors.AsType[*backend.Refusal](err); !ok || refusal.Code != badParams {
+		t.Error(err)
+	}
 }

@@ -74,13 +74,19 @@ func (f *form) grown(text []byte, at int) span {
 	if !f.base64 {
 		return s
 	}
-	if s.from > 0 && isBase64(text[s.from-1]) {
+	if s.from > 0 && isBase64(text[s.from-1]) && !endsEscape(text[:s.from]) {
 		s.from--
 	}
 	if s.to < len(text) && isBase64(text[s.to]) {
 		s.to++
 	}
 	return s
+}
+
+// endsEscape reports that the last byte of a text is of an escape in JSON, which would be none without it.
+func endsEscape(text []byte) bool {
+	n := len(text)
+	return n >= 2 && text[n-2] == '\\' || n >= 6 && text[n-6] == '\\' && text[n-5] == 'u'
 }
 
 func isBase64(c byte) bool {

@@ -71,6 +71,18 @@ func TestASecretIsFoundInBase64(t *testing.T) {
 	}
 }
 
+// JSON in which a secret stands in base64 behind an escape is JSON without it too.
+func TestAnEscapeBeforeBase64IsLeftWhole(t *testing.T) {
+	encoded := base64.StdEncoding.EncodeToString([]byte(token))
+	for _, before := range []string{`\n`, `\u003e`, `\\`, `x\t`} {
+		text := `{"a":"` + before + encoded + ` b"}`
+		got := redact.New(token).Replace(text)
+		if !json.Valid([]byte(got)) || !strings.Contains(got, before+"(redacted)") || strings.Contains(got, encoded[2:]) {
+			t.Errorf("%s becomes %s", text, got)
+		}
+	}
+}
+
 func TestWhatOverlapsIsOne(t *testing.T) {
 	set := redact.New("abcdefgh", "efghijkl", "abcdefghXYZ")
 	for text, want := range map[string]string{

@@ -2,7 +2,9 @@ package mcp
 
 import (
 	"context"
+	"errors"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
@@ -12,8 +14,15 @@ import (
 // session cannot end while one is open, so it is shorter than sessionIdle.
 const askTime = 20 * time.Minute
 
+// maxAsked bounds the questions that are open: each holds its request, whose client may have gone.
+const maxAsked = 256
+
+var errAsked = errors.New("too many questions wait for an answer already; nothing was sent, send the request again later")
+
 // asking are the questions to clients with sessions that have no answer yet.
 type asking struct {
+	many atomic.Int64
+
 	// life ends all of them.
 	life context.Context //nolint:containedctx // the front's, not a request's
 	open cancels[string] // by session
@@ -25,12 +34,19 @@ func (a *asking) bounded(next sdk.MethodHandler) sdk.MethodHandler {
 		if strings.HasPrefix(method, "notifications/") {
 			return next(ctx, method, req)
 		}
+		defer a.many.Add(-1)
+		if a.many.Add(1) > maxAsked {
+			return nil, errAsked
+		}
 		ctx, cancel := context.WithTimeout(ctx, askTime)
 		defer a.open.add(req.GetSession().ID(), cancel)()
 		defer context.AfterFunc(a.life, cancel)()
 		return next(ctx, method, req)
 	}
 }
+
+// full reports that no more may be asked now.
+func (a *asking) full() bool { return a.many.Load() >= maxAsked }
 
 // end ends the questions of a session.
 func (a *asking) end(session string) {

@@ -53,13 +53,13 @@ func (f *face) call(ctx context.Context, req *sdk.CallToolRequest) (*sdk.CallToo
 	case task != nil:
 		return handed(task), nil
 	case err != nil:
-		return nil, rpcError(err)
+		return nil, unanswered(err, of)
 	case res.GetError().GetCode() == "UNKNOWN_TOOL":
 		return nil, unknownTool(res.GetError())
 	case res.GetInputRequiredJson() != "":
 		at.Print = printOf(req.Params)
 		return asked(ctx, f.options.Tools, res, of, at)
-	case res.GetHold() != nil && mayAsk(req.Session, again):
+	case res.GetHold() != nil && mayAsk(req.Session, again) && (isStateless(req.Session) || !f.asking.full()):
 		return waiting(res, req.Params, in, at), nil
 	}
 	return mcpresult.Of(res), nil

@@ -43,6 +43,7 @@ type face struct {
 	tasks cancels[identity.Call]
 	// leaving is the front's, of what ends subscriptions with a session, and of calls that have no request any more.
 	leaving *sync.WaitGroup
+	asking  *asking // the front's
 }
 
 func capabilities(servers bool) *sdk.ServerCapabilities {

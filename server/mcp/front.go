@@ -9,7 +9,6 @@ package mcp
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"log/slog"
@@ -156,16 +155,22 @@ func nameEmpty(header http.Header) {
 }
 
 // Run serves one client on a transport, with the tools of a profile, until it leaves or ctx
-// ends.
+// ends, which is as if it left: the library would wait for calls that run, and for what the client is
+// asked, and would answer none of them.
 func (f *Front) Run(ctx context.Context, transport sdk.Transport, profile string) error {
 	face, err := f.face(ctx, profile)
 	if err != nil {
 		return err
 	}
-	if err := face.server.Run(ctx, transport); err != nil && !errors.Is(err, context.Canceled) {
-		return err
-	}
-	return nil
+	return face.server.Run(context.WithoutCancel(ctx), connects(func(connecting context.Context) (sdk.Connection, error) {
+		conn, err := transport.Connect(connecting)
+		if err != nil {
+			return nil, err
+		}
+		bounded := newBounding(conn)
+		context.AfterFunc(ctx, func() { _ = bounded.Close() }) // nobody is heard any more
+		return bounded, nil
+	}))
 }
 
 // Leave ends what only listens, or waits for a person, which would hold up who waits for requests to end.
@@ -222,6 +227,7 @@ func (f *Front) face(ctx context.Context, profile string) (*face, error) {
 	if err != nil {
 		return nil, err
 	}
+	made.asking = f.asking
 	made.server.AddSendingMiddleware(f.asking.bounded)
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -1,9 +1,11 @@
 package mcp
 
 import (
+	"bufio"
 	"context"
 	"fmt"
 	"io"
+	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -29,6 +31,8 @@ type sidecar struct {
 	followed int
 	lost     chan struct{} // ends the stream by which it is followed
 	streams  int
+	fails    error // of its calls
+	answered chan struct{}
 }
 
 func (s *sidecar) GetInstructions(context.Context, *sidecallv1.GetInstructionsRequest, ...grpc.CallOption) (*sidecallv1.GetInstructionsResponse, error) {
@@ -67,6 +71,45 @@ func (s *sidecar) Follow(ctx context.Context, _ *sidecallv1.FollowRequest, _ ...
 	}}, nil
 }
 
+// ExecuteToolStream is a call that asks its client for something and ends with its caller, unless calls fail.
+func (s *sidecar) ExecuteToolStream(ctx context.Context, _ *sidecallv1.ExecuteToolStreamRequest, _ ...grpc.CallOption) (grpc.ServerStreamingClient[sidecallv1.ExecuteToolStreamResponse], error) {
+	return &unended{ctx: ctx, fails: s.fails, answered: s.answered}, nil
+}
+
+func (s *sidecar) Answer(context.Context, *sidecallv1.AnswerRequest, ...grpc.CallOption) (*sidecallv1.AnswerResponse, error) {
+	close(s.answered)
+	return new(sidecallv1.AnswerResponse), nil
+}
+
+// unended is the stream of a call.
+type unended struct {
+	grpc.ClientStream
+
+	ctx   context.Context
+	fails error
+	asked bool
+	// answered is closed when what it asks for is answered, which ends the call.
+	answered chan struct{}
+}
+
+func (a *unended) Recv() (*sidecallv1.ExecuteToolStreamResponse, error) {
+	if a.fails != nil {
+		return nil, a.fails
+	}
+	if !a.asked {
+		a.asked = true
+		return &sidecallv1.ExecuteToolStreamResponse{Event: &sidecallv1.ExecuteToolStreamResponse_Mcp{
+			Mcp: &sidecallv1.McpMessage{Method: "elicitation/create", ParamsJson: `{"message":"?","requestedSchema":{"type":"object","properties":{}}}`, QuestionId: "q"},
+		}}, nil
+	}
+	select {
+	case <-a.ctx.Done():
+		return nil, a.ctx.Err()
+	case <-a.answered:
+		return &sidecallv1.ExecuteToolStreamResponse{Event: &sidecallv1.ExecuteToolStreamResponse_Result{Result: &sidecallv1.ExecuteToolResponse{Content: "paid"}}}, nil
+	}
+}
+
 // silence is a stream on which nothing is said but its id until it ends.
 type silence struct {
 	grpc.ClientStream
@@ -92,7 +135,7 @@ func (s *silence) Recv() (*sidecallv1.FollowResponse, error) {
 
 func front(t *testing.T) (*Front, *sidecar) {
 	t.Helper()
-	s := &sidecar{servers: true, asked: map[string]int{}, lost: make(chan struct{})}
+	s := &sidecar{servers: true, asked: map[string]int{}, lost: make(chan struct{}), answered: make(chan struct{})}
 	f := New(Options{Tools: s, Servers: s})
 	t.Cleanup(f.Close)
 	return f, s
@@ -214,4 +257,85 @@ func TestSubscriptionsOutliveTheStreamTheyAreOf(t *testing.T) {
 			}
 		}
 	})
+}
+
+// onStdio has a client make a call on standard input and output, until it reads a line. One that closes its end then
+// asks for nothing more.
+func (f *Front) onStdio(t *testing.T, ctx context.Context, until string, closes bool) (said string, ran <-chan error) { //nolint:revive // t first, as in tests
+	t.Helper()
+	in, to := io.Pipe()
+	from, out := io.Pipe()
+	ended := make(chan error, 1)
+	go func() {
+		ended <- f.Run(ctx, Stdio(in, out), "")
+		_ = out.Close()
+	}()
+	go func() {
+		_, _ = io.WriteString(to, `{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{"elicitation":{}},"clientInfo":{"name":"x","version":"1"}}}`+
+			"\n"+`{"jsonrpc":"2.0","method":"notifications/initialized"}`+"\n"+`{"jsonrpc":"2.0","id":2,"method":"tools/call","params":{"name":"pay","arguments":{}}}`+"\n")
+		if closes {
+			_ = to.Close()
+		}
+	}()
+	lines := bufio.NewScanner(from)
+	for lines.Scan() && !strings.Contains(lines.Text(), until) {
+	}
+	said = lines.Text()
+	go func() { _, _ = io.Copy(io.Discard, from) }()
+	return said, ended
+}
+
+// A front that is to end waits for no call, and for nothing that its client is asked.
+func TestAFrontOnStdioEndsWhenItIsToldTo(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		f, _ := front(t)
+		ctx, end := context.WithCancel(t.Context())
+		_, ran := f.onStdio(t, ctx, "elicitation/create", false)
+		began := time.Now()
+		end()
+		if err := <-ran; err != nil || time.Since(began) > 0 {
+			t.Errorf("%v, after %v", err, time.Since(began))
+		}
+		f.Close()
+	})
+}
+
+// A client on stdio that closes its end is answered what it has asked before. What it is asked it does not answer any
+// more.
+func TestAClientOnStdioThatClosesItsEnd(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		f, _ := front(t)
+		said, ran := f.onStdio(t, t.Context(), `"id":2`, true)
+		if err := <-ran; err != nil || !strings.Contains(said, `"paid"`) {
+			t.Errorf("%s, %v", said, err)
+		}
+		f.Close()
+	})
+}
+
+// Of a call whose sidecar is lost it is said that it may have run, unless it was not sent.
+func TestACallWhoseSidecarIsLost(t *testing.T) {
+	t.Parallel()
+	for said, want := range map[string]string{
+		"error reading from server: EOF": "may have run",
+		`connection error: desc = "transport: Error while dialing: dial unix /s: connect: no such file"`: "nothing was sent",
+		"the sidecar is draining; nothing was started, send it again":                                    "the sidecar is draining",
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			f, s := front(t)
+			s.fails = status.Error(codes.Unavailable, said)
+			ctx, end := context.WithCancel(t.Context())
+			answered, ran := f.onStdio(t, ctx, `"id":2`, false)
+			if told := strings.Contains(answered, "may have run"); !strings.Contains(answered, want) || told != (want == "may have run") {
+				t.Errorf("%s: %s", said, answered)
+			}
+			end()
+			if err := <-ran; err != nil {
+				t.Error(err)
+			}
+			f.Close()
+		})
+	}
 }

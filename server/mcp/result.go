@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"strings"
 
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
@@ -43,6 +44,24 @@ func rpcError(err error) error {
 	}
 	data, _ := json.Marshal(map[string]string{"status": s.Code().String()}) // of texts alone
 	return &jsonrpc.Error{Code: code, Message: s.Message(), Data: data}
+}
+
+// unanswered is the error of a call without an answer. Where the connection was lost, and it is not the sidecar that
+// says why, it may have run.
+func unanswered(err error, of named) error {
+	s := status.Convert(err)
+	said := s.Message()
+	if s.Code() != codes.Unavailable || strings.Contains(said, "nothing was started") {
+		return rpcError(err)
+	}
+	told := "the sidecar went away before it had answered, so the call may have run: only the same id is safe to send again"
+	switch {
+	case strings.Contains(said, "while dialing"), strings.Contains(said, "server preface"): // as gRPC has it
+		told = "no sidecar answers any more, and nothing was sent: start this server again"
+	case of.made:
+		told = "the sidecar went away before it had answered, so the call may have run, and has no id to send it again with: find out what became of it first"
+	}
+	return rpcError(status.Errorf(s.Code(), "%s (%s)", told, said))
 }
 
 // httpStatus is that of an error before there is a request of MCP.

@@ -2,10 +2,13 @@ package mcp
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
+	"maps"
+	"slices"
 	"sync"
 	"unicode/utf8"
 
@@ -24,6 +27,118 @@ const maxLine = sdk.DefaultMaxLineLength
 func Stdio(in io.ReadCloser, out io.Writer) sdk.Transport {
 	w := &lineWriter{out: out}
 	return &sdk.IOTransport{Reader: &messages{ReadCloser: in, lines: lines.New(in, maxLine, smallWrite), refuse: w.refuse}, Writer: w}
+}
+
+// connects is a transport.
+type connects func(context.Context) (sdk.Connection, error)
+
+// Connect implements sdk.Transport.
+func (c connects) Connect(ctx context.Context) (sdk.Connection, error) { return c(ctx) }
+
+// maxUnderWay bounds the requests of a client on a transport that have no answer yet, or one that it has not read.
+const maxUnderWay = 4096
+
+var errUnderWay = &jsonrpc.Error{Code: jsonrpc.CodeInternalError, Message: fmt.Sprintf("OVERLOADED: %d requests are under way, or their answers are not read; nothing was started, send it again later", maxUnderWay)}
+
+// bounding is a connection that refuses more requests: the library takes all that come. Who does not read is
+// heard no more, once the refusals are not read either. A client that closes its end is answered all that it has
+// asked before, for which the library would wait no longer; it is asked for nothing any more.
+type bounding struct {
+	sdk.Connection
+
+	mu       sync.Mutex
+	changed  sync.Cond           // less is under way, more is asked, or it is closed
+	underWay map[jsonrpc.ID]bool // requests of the client; true of those that end by themselves
+	asked    map[jsonrpc.ID]bool // requests to it
+	closed   bool
+	over     bool // nothing more comes; for Read alone
+}
+
+func newBounding(conn sdk.Connection) *bounding {
+	b := &bounding{Connection: conn, underWay: make(map[jsonrpc.ID]bool), asked: make(map[jsonrpc.ID]bool)}
+	b.changed.L = &b.mu
+	return b
+}
+
+var errLeft = &jsonrpc.Error{Code: jsonrpc.CodeInternalError, Message: "the client has closed its end, and answers nothing any more"}
+
+// Read implements sdk.Connection.
+func (b *bounding) Read(ctx context.Context) (jsonrpc.Message, error) {
+	for !b.over {
+		msg, err := b.Connection.Read(ctx)
+		if b.over = errors.Is(err, io.EOF); b.over {
+			break
+		}
+		req, ok := msg.(*jsonrpc.Request)
+		if res, answers := msg.(*jsonrpc.Response); answers {
+			b.note(func() { delete(b.asked, res.ID) })
+		}
+		if err != nil || !ok || !req.IsCall() || b.enter(req) {
+			return msg, err
+		}
+		if err := b.Connection.Write(ctx, &jsonrpc.Response{ID: req.ID, Error: errUnderWay}); err != nil {
+			return nil, err
+		}
+	}
+	return b.rest()
+}
+
+// rest answers what a client is asked that has closed its end, until nothing of it is under way.
+func (b *bounding) rest() (jsonrpc.Message, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for {
+		for id := range b.asked {
+			delete(b.asked, id)
+			return &jsonrpc.Response{ID: id, Error: errLeft}, nil
+		}
+		if b.closed || !slices.Contains(slices.Collect(maps.Values(b.underWay)), true) {
+			return nil, io.EOF
+		}
+		b.changed.Wait()
+	}
+}
+
+func (b *bounding) note(change func()) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	change()
+	b.changed.Broadcast()
+}
+
+func (b *bounding) enter(req *jsonrpc.Request) bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if len(b.underWay) >= maxUnderWay {
+		return false
+	}
+	b.underWay[req.ID] = req.Method != "subscriptions/listen"
+	return true
+}
+
+// Write implements sdk.Connection.
+func (b *bounding) Write(ctx context.Context, msg jsonrpc.Message) error {
+	if req, ok := msg.(*jsonrpc.Request); ok && req.IsCall() {
+		b.note(func() { b.asked[req.ID] = true })
+	} else if ok && req.Method == "notifications/cancelled" { // nobody waits for the answer any more
+		var of struct{ RequestID any }
+		if json.Unmarshal(req.Params, &of) == nil {
+			if id, err := jsonrpc.MakeID(of.RequestID); err == nil {
+				b.note(func() { delete(b.asked, id) })
+			}
+		}
+	}
+	err := b.Connection.Write(ctx, msg)
+	if res, ok := msg.(*jsonrpc.Response); ok {
+		b.note(func() { delete(b.underWay, res.ID) })
+	}
+	return err
+}
+
+// Close implements sdk.Connection.
+func (b *bounding) Close() error {
+	b.note(func() { b.closed = true })
+	return b.Connection.Close()
 }
 
 // messages reads the lines that are messages.

@@ -4,9 +4,11 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"strings"
 	"testing"
+	"testing/synctest"
 
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 )
@@ -58,5 +60,90 @@ func TestTheLastLineOnStdio(t *testing.T) {
 		if msg, err := conn.Read(t.Context()); !errors.Is(err, want) {
 			t.Errorf("%q: %v, %v", line, msg, err)
 		}
+	}
+}
+
+// What a client that does not read its answers asks for is bounded, and what it then reads says so. When it has
+// closed its end it is answered first.
+func TestAClientOnStdioThatDoesNotRead(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, clientThatDoesNotRead)
+}
+
+func clientThatDoesNotRead(t *testing.T) {
+	const asked = maxUnderWay + 10
+	var in strings.Builder
+	for i := range asked {
+		_, _ = fmt.Fprintf(&in, `{"jsonrpc":"2.0","id":%d,"method":"ping"}`+"\n", i)
+	}
+	var out bytes.Buffer
+	lines, err := Stdio(io.NopCloser(strings.NewReader(in.String())), &out).Connect(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	conn := newBounding(lines)
+	var read []jsonrpc.Message
+	for range maxUnderWay {
+		msg, err := conn.Read(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		read = append(read, msg)
+	}
+	ended := make(chan error)
+	go func() {
+		_, err := conn.Read(t.Context())
+		ended <- err
+	}()
+	synctest.Wait()
+	if refused := strings.Count(out.String(), "nothing was started"); refused != asked-maxUnderWay {
+		t.Errorf("%d are refused", refused)
+	}
+	for _, msg := range read {
+		if err := conn.Write(t.Context(), &jsonrpc.Response{ID: msg.(*jsonrpc.Request).ID, Result: json.RawMessage(`{}`)}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := <-ended; !errors.Is(err, io.EOF) {
+		t.Error(err)
+	}
+	if len(conn.underWay) != 0 {
+		t.Errorf("%d are under way at the end", len(conn.underWay))
+	}
+}
+
+// Who only listens is not waited for.
+func TestAClientOnStdioThatListensAndClosesItsEnd(t *testing.T) {
+	t.Parallel()
+	lines, err := Stdio(io.NopCloser(strings.NewReader(`{"jsonrpc":"2.0","id":1,"method":"subscriptions/listen","params":{}}`)), io.Discard).Connect(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	conn := newBounding(lines)
+	for _, want := range []error{nil, io.EOF} {
+		if msg, err := conn.Read(t.Context()); !errors.Is(err, want) {
+			t.Errorf("%v, %v", msg, err)
+		}
+	}
+}
+
+// What a client is asked is forgotten when nobody waits for the answer any more.
+func TestAQuestionOnStdioThatIsGivenUp(t *testing.T) {
+	t.Parallel()
+	lines, err := Stdio(io.NopCloser(strings.NewReader("")), io.Discard).Connect(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	conn, id := newBounding(lines), jsonrpc.ID{}
+	if id, err = jsonrpc.MakeID(7.); err != nil {
+		t.Fatal(err)
+	}
+	for _, msg := range []*jsonrpc.Request{{ID: id, Method: "elicitation/create"}, {Method: "notifications/cancelled", Params: json.RawMessage(`{"requestId":7}`)}} {
+		if err := conn.Write(t.Context(), msg); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if len(conn.asked) != 0 {
+		t.Errorf("%v are asked", conn.asked)
 	}
 }

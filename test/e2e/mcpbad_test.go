@@ -78,3 +78,47 @@ func TestBadInputToAFrontOnStdio(t *testing.T) {
 		t.Errorf("it ended with %v", err)
 	}
 }
+
+// That nobody reads the log of a front on stdio keeps it from no answer, and not from its end.
+func TestAFrontOnStdioWhoseLogNobodyReads(t *testing.T) {
+	t.Parallel()
+	const calls = 800 // whose lines are more than a pipe takes
+	open := openTill(t)
+	command := open.onStdio(t)
+	cmd := exec.CommandContext(t.Context(), command[0], command[1:]...)
+	in, err := cmd.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := cmd.StderrPipe(); err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	wrote := make(chan error, 1)
+	go func() {
+		_, err := io.WriteString(in, `{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{},"clientInfo":{"name":"x","version":"1"}}}`+"\n")
+		for i := 1; i <= calls && err == nil; i++ {
+			_, err = fmt.Fprintf(in, `{"jsonrpc":"2.0","id":%d,"method":"tools/call","params":{"name":"pay","arguments":{"cents":5}}}`+"\n", i)
+		}
+		wrote <- err
+	}()
+	answered := 0
+	for lines := bufio.NewScanner(out); answered <= calls && lines.Scan(); {
+		answered += strings.Count(lines.Text(), `"id":`)
+	}
+	if err := <-wrote; err != nil || answered != calls+1 {
+		t.Errorf("%d answers, %v", answered, err)
+	}
+	if err := in.Close(); err != nil {
+		t.Error(err)
+	}
+	if err := cmd.Wait(); err != nil {
+		t.Errorf("it ended with %v", err)
+	}
+}

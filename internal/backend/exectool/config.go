@@ -19,8 +19,9 @@ const (
 	endWait = 100 * time.Millisecond
 	// defaultMaxBytes bounds the output of an invocation that sets no bound.
 	defaultMaxBytes = 10 << 20
-	// maxStderr is how much of the end of standard error a failure shows.
-	maxStderr = 4 << 10
+	// maxStderr is how much of the end of standard error a failure shows, in bytes. A model is shown no more than 400
+	// characters of it, from the first on, and why a command failed is what it says last.
+	maxStderr = 390
 	// KeyVariable is the environment variable that carries the idempotency key
 	// to the command of a keyed tool.
 	KeyVariable = "SIDECALL_IDEMPOTENCY_KEY"

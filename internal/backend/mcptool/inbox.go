@@ -11,7 +11,6 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/sidecall/sidecall/internal/backend"
-	"github.com/sidecall/sidecall/internal/tool"
 )
 
 // inbox takes what a server sends before the SDK sees any of it, whatever the
@@ -239,10 +238,13 @@ func (in *inbox) progressed(params json.RawMessage) {
 	}
 }
 
+// maxProgress bounds a note of progress, in bytes.
+const maxProgress = 1 << 10
+
 // progressNote is the message of the server, else how far it has come.
 func progressNote(p mcp.ProgressNotificationParams) string {
 	if p.Message != "" {
-		return tool.ShortenBytes(p.Message, 1<<10)
+		return begun(p.Message, maxProgress)
 	}
 	note := strconv.FormatFloat(p.Progress, 'f', -1, 64)
 	if p.Total > 0 {

@@ -68,7 +68,7 @@ func (c *pipeConn) noisy(size int64, text []byte) {
 	c.noise++
 	if c.noise == 1 {
 		c.log.Warn("the MCP server prints to its standard output what is no message; such lines are dropped",
-			"bytes", size, "line", string(text[:min(len(text), noiseShown)]))
+			"bytes", size, "line", begun(string(text[:min(len(text), 2*noiseShown)]), noiseShown))
 	}
 }
 

@@ -71,3 +71,12 @@ func ExampleConfig() {
 	fmt.Println(err)
 	// Output: <nil>
 }
+
+// What is shown of a long text has no half of a word at its end.
+func TestTheBeginningOfALongText(t *testing.T) {
+	for text, want := range map[string]string{"a token": "a token", "the token": "the…", "onetoken": "onet…", "": ""} {
+		if got := begun(text, 7); got != want {
+			t.Errorf("%q: %q, want %q", text, got, want)
+		}
+	}
+}

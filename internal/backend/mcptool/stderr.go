@@ -3,9 +3,11 @@ package mcptool
 import (
 	"log/slog"
 	"os"
+	"strings"
 	"time"
 
 	"github.com/sidecall/sidecall/internal/backend/lines"
+	"github.com/sidecall/sidecall/internal/tool"
 )
 
 const (
@@ -43,6 +45,16 @@ func logLines(f *os.File, log *slog.Logger) {
 			continue
 		}
 		logged++
-		log.Info("the MCP server wrote to its standard error", "line", string(ln.Text[:min(len(ln.Text), stderrLine)]))
+		log.Info("the MCP server wrote to its standard error", "line", begun(string(ln.Text), stderrLine))
 	}
+}
+
+// begun is the beginning of a text, which ends with a whole word where it is cut off: half a secret would be known by
+// nobody who takes secrets out.
+func begun(text string, most int) string {
+	cut := tool.ShortenBytes(text, most)
+	if at := strings.LastIndexAny(cut, " \t\r\n"); at > 0 && len(text) > most {
+		return cut[:at] + "…"
+	}
+	return cut
 }

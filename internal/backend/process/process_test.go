@@ -149,6 +149,8 @@ func TestTailKeepsTheEnd(t *testing.T) {
 		"a lot, a little":  {[]string{"abcdefghi", "j"}, "…ghij"},
 		"byte after byte":  {strings.Split("abcdefghijklmnopqrstuvwxyz", ""), "…wxyz"},
 		"three, then four": {[]string{"abc", "defg"}, "…defg"},
+		"half a word":      {[]string{"abc", "def g"}, "…g"},
+		"one long word":    {[]string{"abcdefgh", "\n"}, "…fgh\n"},
 	} {
 		tail := NewTail(4)
 		for _, w := range tt.writes {

@@ -1,6 +1,9 @@
 package process
 
-import "sync"
+import (
+	"bytes"
+	"sync"
+)
 
 // Tail is a writer that keeps the last bytes written to it. It is safe for
 // concurrent use and never fails.
@@ -36,8 +39,17 @@ func (t *Tail) String() string {
 	if len(kept) > t.limit {
 		kept = kept[len(kept)-t.limit:]
 	}
-	if t.total > int64(len(kept)) {
-		return "…" + string(kept)
+	return ending(kept, t.total > int64(len(kept)))
+}
+
+// ending is a text whose beginning may have been cut off. It begins with a whole word then, where there is one: half
+// a secret would be known by nobody who takes secrets out.
+func ending(text []byte, cut bool) string {
+	if !cut {
+		return string(text)
 	}
-	return string(kept)
+	if at := bytes.IndexAny(text, " \t\r\n"); at >= 0 && len(bytes.TrimSpace(text[at:])) > 0 {
+		text = text[at+1:]
+	}
+	return "…" + string(text)
 }
