@@ -178,7 +178,8 @@ func TestTheLogOfACallHoldsNoSecrets(t *testing.T) {
 	harness.WaitFor(t, "it to be down", func() bool { return strings.Contains(c.log.String(), "invalid token (redacted)") })
 	_ = c.call("2", "read")
 	harness.WaitFor(t, "the line of the call", func() bool { return strings.Contains(c.log.String(), "tool_use_id=2") })
-	if log := c.log.String(); strings.Contains(log, serverSecret) || !strings.Contains(log[strings.Index(log, "tool_use_id=2"):], "invalid token (redacted)") {
+	log := c.log.String()
+	if _, of, _ := strings.Cut(log, "tool_use_id=2"); strings.Contains(log, serverSecret) || !strings.Contains(of, "invalid token (redacted)") {
 		t.Errorf("the log says\n%s", log)
 	}
 }

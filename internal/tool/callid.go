@@ -4,10 +4,10 @@ package tool
 type CallID struct {
 	// Tenant is the verified identity of the caller; the others are of the request, and may
 	// be empty, but for ID.
-	Tenant       string
-	Conversation string
-	Turn         string
-	ID           string
+	Tenant       string `json:"tenant,omitempty"`
+	Conversation string `json:"conversation,omitempty"`
+	Turn         string `json:"turn,omitempty"`
+	ID           string `json:"id"`
 }
 
 // Use is the use of a tool that a model has asked for.

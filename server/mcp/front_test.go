@@ -277,10 +277,9 @@ func (f *Front) onStdio(t *testing.T, ctx context.Context, until string, closes 
 			_ = to.Close()
 		}
 	}()
-	lines := bufio.NewScanner(from)
-	for lines.Scan() && !strings.Contains(lines.Text(), until) {
+	for lines := bufio.NewScanner(from); !strings.Contains(said, until) && lines.Scan(); {
+		said = lines.Text()
 	}
-	said = lines.Text()
 	go func() { _, _ = io.Copy(io.Discard, from) }()
 	return said, ended
 }

@@ -121,7 +121,9 @@ func (b *bounding) Write(ctx context.Context, msg jsonrpc.Message) error {
 	if req, ok := msg.(*jsonrpc.Request); ok && req.IsCall() {
 		b.note(func() { b.asked[req.ID] = true })
 	} else if ok && req.Method == "notifications/cancelled" { // nobody waits for the answer any more
-		var of struct{ RequestID any }
+		var of struct {
+			RequestID any `json:"requestId"`
+		}
 		if json.Unmarshal(req.Params, &of) == nil {
 			if id, err := jsonrpc.MakeID(of.RequestID); err == nil {
 				b.note(func() { delete(b.asked, id) })

@@ -134,10 +134,11 @@ func TestAQuestionOnStdioThatIsGivenUp(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	conn, id := newBounding(lines), jsonrpc.ID{}
-	if id, err = jsonrpc.MakeID(7.); err != nil {
+	id, err := jsonrpc.MakeID(7.)
+	if err != nil {
 		t.Fatal(err)
 	}
+	conn := newBounding(lines)
 	for _, msg := range []*jsonrpc.Request{{ID: id, Method: "elicitation/create"}, {Method: "notifications/cancelled", Params: json.RawMessage(`{"requestId":7}`)}} {
 		if err := conn.Write(t.Context(), msg); err != nil {
 			t.Fatal(err)
