@@ -125,20 +125,15 @@ func (s *settling) receipt(before State) {
 	s.rows.SetValue(receiptKey(&s.Call, 0), string(after), s.keep)
 }
 
-// chaining is the step of who reads receipts.
-type chaining struct {
-	step
-	from  int64
-	chain Chain
-}
-
-func (c *chaining) apply(rows Rows) {
-	c.chain = Chain{Now: rows.Now().UTC(), Head: read(rows, receiptKey(&c.Call, 0), decodeHead)}
-	from := c.from
-	if from == 0 || from > c.chain.Count {
-		from = c.chain.Count
+// chain reads the receipts that are asked for.
+func (n *noting) chain() Chain {
+	c := Chain{Now: n.known.Now, Head: read(n.rows, receiptKey(&n.Call, 0), decodeHead)}
+	from := n.note.From
+	if from == 0 || from > c.Count {
+		from = c.Count
 	}
-	for n := from; n > 0 && n > from-ChainPage; n-- {
-		c.chain.Lines = append(c.chain.Lines, Line{n, rows.Value(receiptKey(&c.Call, n))})
+	for at := from; at > 0 && at > from-ChainPage; at-- {
+		c.Lines = append(c.Lines, Line{at, n.rows.Value(receiptKey(&n.Call, at))})
 	}
+	return c
 }
