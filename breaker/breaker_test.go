@@ -245,8 +245,8 @@ func TestDoneCountsOnce(t *testing.T) {
 
 // A call that began before the breaker tripped tells of that time only.
 func TestResultsOfAnEarlierTimeAreDropped(t *testing.T) {
-	for _, outcome := range []Outcome{Success, Failure, Ignored} {
-		t.Run(outcome.String(), func(t *testing.T) {
+	for name, outcome := range map[string]Outcome{"success": Success, "failure": Failure, "ignored": Ignored} {
+		t.Run(name, func(t *testing.T) {
 			run(t, func(b *bench) {
 				var late [4]func(Outcome)
 				for i := range late {
@@ -322,11 +322,8 @@ func TestTinySettingsWork(t *testing.T) {
 }
 
 func TestEverythingHasAName(t *testing.T) {
-	got := []string{
-		Closed.String(), HalfOpen.String(), Open.String(), State(9).String(),
-		Ignored.String(), Success.String(), Failure.String(), Outcome(9).String(),
-	}
-	want := []string{"closed", "half-open", "open", "state(9)", "ignored", "success", "failure", "outcome(9)"}
+	got := []string{Closed.String(), HalfOpen.String(), Open.String(), State(9).String()}
+	want := []string{"closed", "half-open", "open", "state(9)"}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Error(diff)
 	}
