@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"net"
 	"slices"
 	"sync"
 	"time"
@@ -32,6 +33,8 @@ type Options struct {
 	DB int
 	// TLS, when not nil, is spoken to every server.
 	TLS *tls.Config
+	// Dialer replaces the plain dialling of a connection.
+	Dialer func(ctx context.Context, network, addr string) (net.Conn, error)
 
 	// KeyPrefix begins every key, without braces, which decide its slot. Default "sidecall:".
 	KeyPrefix string
@@ -133,6 +136,7 @@ func (o Options) universal() *redis.UniversalOptions {
 		SentinelPassword: o.SentinelPassword,
 		DB:               o.DB,
 		TLSConfig:        o.TLS,
+		Dialer:           o.Dialer,
 		OnConnect:        o.onConnect,
 		ClientName:       "sidecall",
 		DisableIdentity:  true,
