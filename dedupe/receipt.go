@@ -125,15 +125,14 @@ func (s *settling) receipt(before State) {
 	s.rows.SetValue(receiptKey(&s.Call, 0), string(after), s.keep)
 }
 
-// chain reads the receipts that are asked for.
-func (n *noting) chain() Chain {
-	c := Chain{Now: n.known.Now, Head: read(n.rows, receiptKey(&n.Call, 0), decodeHead)}
-	from := n.note.From
+// chainOf reads the receipts of the conversation of a call, down from one on.
+func chainOf(rows Rows, key *tool.CallID, from int64) Chain {
+	c := Chain{Now: rows.Now().UTC(), Head: read(rows, receiptKey(key, 0), decodeHead)}
 	if from == 0 || from > c.Count {
 		from = c.Count
 	}
-	for at := from; at > 0 && at > from-ChainPage; at-- {
-		c.Lines = append(c.Lines, Line{at, n.rows.Value(receiptKey(&n.Call, at))})
+	for n := from; n > 0 && n > from-ChainPage; n-- {
+		c.Lines = append(c.Lines, Line{n, rows.Value(receiptKey(key, n))})
 	}
 	return c
 }

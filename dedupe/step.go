@@ -246,7 +246,7 @@ func (n *noting) apply(rows Rows) {
 	}
 	rows.Logs(n.Call, n.note.Logs, &n.known.Logs)
 	if n.note.Receipts {
-		n.known.Chain = n.chain()
+		n.known.Chain = chainOf(rows, &n.Call, n.note.From)
 	}
 }
 
