@@ -70,11 +70,17 @@ func (b *bench) ignore(n int)  { b.Helper(); b.calls(n, Ignored) }
 func (b *bench) refused() *OpenError {
 	b.Helper()
 	done, err := b.Allow()
-	var refusal *OpenError
-	if err == nil || done != nil || !errors.Is(err, ErrOpen) || !errors.As(err, &refusal) {
+	refusal, open := errors.AsType[*OpenError](err)
+	if done != nil || !open {
 		b.Fatalf("not refused: error %v", err)
 	}
 	return refusal
+}
+
+// refuses reports that an error is the breaker's own.
+func refuses(err error) bool {
+	_, open := errors.AsType[*OpenError](err)
+	return open
 }
 
 func (b *bench) is(want State) {
