@@ -65,7 +65,7 @@ func (r *references) size() int {
 func (r *references) fingerprint(toolName string, checked map[string]any) [32]byte {
 	written := make([]any, len(r.all))
 	for i := range r.all {
-		written[i] = valueAt(r.sent, r.all[i].at)
+		written[i] = schema.At(r.sent, r.all[i].at)
 	}
 	canonical, err := schema.Canonical(r.with(checked, written))
 	if err != nil { // with what it stands for it is no shorter, and was written already
@@ -109,26 +109,11 @@ func (r *references) hide(v *tool.Error, route *catalog.Route) {
 		}
 		v.Field = schema.Field(r.sent, path[:n]...) // names further in are the output's
 		if v.Received != tool.ReceivedRedacted {
-			v.Received = route.Schema.Shown(valueAt(r.sent, path[:n]))
+			v.Received = route.Schema.Shown(schema.At(r.sent, path[:n]))
 		}
 		v.Hint = ref.words.DoesNotFit()
 		return
 	}
-}
-
-// valueAt is the value at the end of a way that is there.
-func valueAt(v any, way []string) any {
-	for _, token := range way {
-		switch parent := v.(type) {
-		case map[string]any:
-			v = parent[token]
-		case []any:
-			if i, err := strconv.Atoi(token); err == nil && i >= 0 && i < len(parent) {
-				v = parent[i]
-			}
-		}
-	}
-	return v
 }
 
 // withAt is v with another value at the end of a way, as far as that is there. v is not changed.
