@@ -1,14 +1,10 @@
 package breaker
 
 import (
-	"errors"
 	"fmt"
 	"sync/atomic"
 	"time"
 )
-
-// ErrOpen is matched by every refusal.
-var ErrOpen = errors.New("breaker is open")
 
 // OpenError is a refusal: nothing was sent.
 type OpenError struct {
@@ -23,9 +19,6 @@ type OpenError struct {
 func (e *OpenError) Error() string {
 	return fmt.Sprintf("breaker %q is %v: ask again after %v", e.Name, e.State, e.RetryAfter)
 }
-
-// Is makes errors.Is(err, ErrOpen) true.
-func (e *OpenError) Is(target error) bool { return target == ErrOpen }
 
 // Allow asks whether a call may be made. If so, done must be called with what
 // came of it; only its first call counts, from whatever goroutine. If not, err

@@ -1,7 +1,6 @@
 package breaker
 
 import (
-	"errors"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -46,7 +45,7 @@ func TestOnChangeMayUseTheBreaker(t *testing.T) {
 					return
 				}
 				done(Success)
-			} else if _, err := b.Allow(); to == Open != errors.Is(err, ErrOpen) {
+			} else if _, err := b.Allow(); to == Open != refuses(err) {
 				t.Errorf("Allow within the change to %v: %v", to, err)
 			}
 			seen = append(seen, to)

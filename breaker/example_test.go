@@ -14,7 +14,7 @@ func Example() {
 		OnChange: func(name string, from, to breaker.State) { fmt.Println(name, "was", from, "and is", to) },
 	})
 	for range 3 {
-		if err := order(shop); errors.Is(err, breaker.ErrOpen) {
+		if _, open := errors.AsType[*breaker.OpenError](order(shop)); open {
 			fmt.Println("nothing was sent")
 		}
 	}

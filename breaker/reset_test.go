@@ -1,7 +1,6 @@
 package breaker
 
 import (
-	"errors"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -71,7 +70,7 @@ func TestReset(t *testing.T) {
 					t.Fatal(err)
 				}
 				done(Failure)
-				if _, err := b.Allow(); !errors.Is(err, ErrOpen) {
+				if _, err := b.Allow(); !refuses(err) {
 					t.Errorf("it does not trip any more: %v", err)
 				}
 			})

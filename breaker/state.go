@@ -18,18 +18,14 @@ const (
 	Open
 )
 
+var states = [...]string{Closed: "closed", HalfOpen: "half-open", Open: "open"}
+
 // String returns closed, half-open or open.
 func (s State) String() string {
-	switch s {
-	case Closed:
-		return "closed"
-	case HalfOpen:
-		return "half-open"
-	case Open:
-		return "open"
-	default:
-		return fmt.Sprintf("state(%d)", uint8(s))
+	if int(s) < len(states) {
+		return states[s]
 	}
+	return fmt.Sprintf("state(%d)", uint8(s))
 }
 
 // Outcome is what a call says about the health of the backend.
@@ -45,20 +41,6 @@ const (
 	// Failure: it is not.
 	Failure
 )
-
-// String returns ignored, success or failure.
-func (o Outcome) String() string {
-	switch o {
-	case Ignored:
-		return "ignored"
-	case Success:
-		return "success"
-	case Failure:
-		return "failure"
-	default:
-		return fmt.Sprintf("outcome(%d)", uint8(o))
-	}
-}
 
 // counts reports whether the outcome says anything. One that does not exist says
 // nothing.

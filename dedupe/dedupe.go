@@ -91,8 +91,7 @@ func (d *Dedupe) AtWork(key tool.CallID) bool { return d.flights.atWork(key) }
 
 // Tally returns what a counter of a conversation stands at.
 func (d *Dedupe) Tally(ctx context.Context, tenant, conversation, counter string) (Tally, error) {
-	nobody := tool.CallID{Tenant: tenant, Conversation: conversation, ID: "."}
-	known, err := d.Known(ctx, Note{Key: nobody, Counter: counter})
+	known, err := d.Known(ctx, Note{Key: nobody(tenant, conversation), Counter: counter})
 	return known.Tally, err
 }
 
@@ -142,11 +141,16 @@ func (d *Dedupe) Resolve(ctx context.Context, call Listed, as State, words []byt
 // LeavesReceipts reports that settlements leave receipts.
 func (d *Dedupe) LeavesReceipts() bool { return d.options.Receipts }
 
-// Receipts is Store.Receipts.
+// Receipts returns a part of the receipts of a conversation: see Note.Receipts.
 func (d *Dedupe) Receipts(ctx context.Context, tenant, conversation string, from int64) (Chain, error) {
-	chain, err := d.fence.Receipts(ctx, tenant, conversation, from)
+	known, err := d.fence.Note(ctx, Note{Key: nobody(tenant, conversation), Receipts: true, From: from})
 	d.outbox.heard(err)
-	return chain, err
+	return known.Chain, err
+}
+
+// nobody is the key of no call of a conversation that anybody makes.
+func nobody(tenant, conversation string) tool.CallID {
+	return tool.CallID{Tenant: tenant, Conversation: conversation, ID: "."}
 }
 
 // Ping reports whether the store can serve now.

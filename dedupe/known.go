@@ -17,6 +17,10 @@ type Note struct {
 	Logs      []string      // to return
 	Counter   string        // of the tally to return; empty for none
 	Retention time.Duration // of the logs, where there are Appends
+	// Receipts says that those of the conversation are to be returned: their head, and lines down
+	// from one on; from the last for 0. At most ChainPage.
+	Receipts bool
+	From     int64
 }
 
 // Validate reports what a store cannot accept; the error wraps ErrInvalid.
@@ -27,7 +31,7 @@ func (n *Note) Validate() error {
 	}
 	return cmp.Or(
 		validKey(&n.Key),
-		holds(&n.Key, n.Counter != "" || len(n.Logs)+len(n.Appends) > 0),
+		holds(&n.Key, n.Counter != "" || n.Receipts || len(n.Logs)+len(n.Appends) > 0),
 		between("bytes of the name of a counter", len(n.Counter), 0, MaxCounterBytes),
 		between("a retention", n.Retention, least, longest),
 		validateLogs(n.Logs),
@@ -41,6 +45,7 @@ type Known struct {
 	Journaled bool      // the record waits in this process's journal; no store says so
 	Logs      Logs      // that the note asks for, not of a journaled call; likewise Tally
 	Tally     Tally
+	Chain     Chain  // likewise
 	stored    Stored // what the store holds
 }
 

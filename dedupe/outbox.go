@@ -62,8 +62,8 @@ func newOutbox(store Store, o Options, l *life) *outbox {
 	return c
 }
 
-// nudge gives the replay a reason to look.
-func nudge(wake chan<- struct{}) {
+// Nudge wakes whoever waits at a channel with room for one value, unless it has one already.
+func Nudge(wake chan<- struct{}) {
 	select {
 	case wake <- struct{}{}:
 	default:
@@ -99,7 +99,7 @@ func (c *outbox) heard(err error) {
 		err = nil
 	}
 	if err == nil && c.down.Load() && c.down.CompareAndSwap(true, false) {
-		nudge(c.late.wake)
+		Nudge(c.late.wake)
 	}
 }
 

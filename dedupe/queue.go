@@ -90,7 +90,7 @@ func (q *queue) add(e Waiting) {
 	if q.newest[e.Key].Number <= e.Number {
 		q.newest[e.Key] = e
 	}
-	nudge(q.wake)
+	Nudge(q.wake)
 }
 
 // end takes an entry out; false when it does not wait any more.

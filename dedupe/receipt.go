@@ -125,20 +125,14 @@ func (s *settling) receipt(before State) {
 	s.rows.SetValue(receiptKey(&s.Call, 0), string(after), s.keep)
 }
 
-// chaining is the step of who reads receipts.
-type chaining struct {
-	step
-	from  int64
-	chain Chain
-}
-
-func (c *chaining) apply(rows Rows) {
-	c.chain = Chain{Now: rows.Now().UTC(), Head: read(rows, receiptKey(&c.Call, 0), decodeHead)}
-	from := c.from
-	if from == 0 || from > c.chain.Count {
-		from = c.chain.Count
+// chainOf reads the receipts of the conversation of a call, down from one on.
+func chainOf(rows Rows, key *tool.CallID, from int64) Chain {
+	c := Chain{Now: rows.Now().UTC(), Head: read(rows, receiptKey(key, 0), decodeHead)}
+	if from == 0 || from > c.Count {
+		from = c.Count
 	}
 	for n := from; n > 0 && n > from-ChainPage; n-- {
-		c.chain.Lines = append(c.chain.Lines, Line{n, rows.Value(receiptKey(&c.Call, n))})
+		c.Lines = append(c.Lines, Line{n, rows.Value(receiptKey(key, n))})
 	}
+	return c
 }

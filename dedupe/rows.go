@@ -50,6 +50,7 @@ const (
 	// ReceiptValue is a line of the receipts of a conversation, under its number; under 0 their
 	// head.
 	ReceiptValue = 'p'
+	LogValue     = 'l' // a log, under its name: see Append and Logs
 )
 
 // ValueKey names a value that a conversation, or a tenant, has beside its records.
@@ -62,6 +63,11 @@ type ValueKey struct {
 
 func tallyKey(key tool.CallID, counter string) ValueKey {
 	return ValueKey{key.Tenant, key.Conversation, TallyValue, counter}
+}
+
+// LogKey names a log of the conversation of a call.
+func LogKey(key tool.CallID, name string) ValueKey {
+	return ValueKey{key.Tenant, key.Conversation, LogValue, name}
 }
 
 func effectKey(key tool.CallID, e *EffectKey) ValueKey {

@@ -245,6 +245,9 @@ func (n *noting) apply(rows Rows) {
 		n.append(n.note.Appends)
 	}
 	rows.Logs(n.Call, n.note.Logs, &n.known.Logs)
+	if n.note.Receipts {
+		n.known.Chain = chainOf(rows, &n.Call, n.note.From)
+	}
 }
 
 // appendBytes is roughly how much is written to append entries, where a log is one piece.
@@ -330,11 +333,4 @@ func (m Machine) Note(ctx context.Context, n Note) (Known, error) {
 	s := &noting{step: m.step(n.Key, Begins, appendBytes(n.Appends)), note: n}
 	s.Apply = s.apply
 	return AnswerOf(&s.known, m.do(ctx, &s.Step, s.note.Validate()))
-}
-
-// Receipts implements Store.
-func (m Machine) Receipts(ctx context.Context, tenant, conversation string, from int64) (Chain, error) {
-	s := &chaining{step: m.step(tool.CallID{Tenant: tenant, Conversation: conversation, ID: "."}, Begins, 0), from: from}
-	s.Apply = s.apply
-	return AnswerOf(&s.chain, m.Do(ctx, &s.Step))
 }

@@ -57,9 +57,6 @@ type Reader interface {
 	Find(ctx context.Context, s Search) (Page, error)
 	// Output returns a kept output of the tenant; ErrNoOutput when there is none.
 	Output(ctx context.Context, tenant, ref string) (Output, error)
-	// Receipts returns the head of the receipts of a conversation, and lines down from one on;
-	// from the last for 0. At most ChainPage.
-	Receipts(ctx context.Context, tenant, conversation string, from int64) (Chain, error)
 	// Now returns the store's time, which may be another than this process's.
 	Now(ctx context.Context) (time.Time, error)
 }

@@ -19,7 +19,7 @@ type Tenure struct {
 	Token    string // the process; no two have the same one
 	Renewals int64  // since its holder took it
 	// Until is when it ends unless it is renewed, by the store's clock; zero once given up.
-	Until time.Time
+	Until time.Time `json:"-"`
 	Who   string
 }
 

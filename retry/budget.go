@@ -61,10 +61,6 @@ func NewBudget(share, floor float64) *Budget {
 	return &Budget{share: share, floor: floor, start: time.Now()}
 }
 
-// Request counts one request, which is to say the first attempt of one call.
-// Do does that by itself.
-func (b *Budget) Request() { b.requestAt(time.Now()) }
-
 // Retry takes one retry from the budget, or reports that there is none left.
 // Do does that by itself.
 func (b *Budget) Retry() bool { return b.retryAt(time.Now()) }
@@ -78,6 +74,7 @@ func (b *Budget) Recent() (requests, retries int) {
 	return int(b.requests.sum(epoch)), int(b.retries.sum(epoch))
 }
 
+// requestAt counts one request, which is to say the first attempt of one call.
 func (b *Budget) requestAt(now time.Time) {
 	if b != nil {
 		b.requests.add(b.epoch(now))

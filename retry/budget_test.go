@@ -21,7 +21,7 @@ func take(b *Budget, n int) (granted int) {
 
 func request(b *Budget, n int) {
 	for range n {
-		b.Request()
+		b.requestAt(time.Now())
 	}
 }
 
@@ -113,7 +113,7 @@ func TestBudgetIsNeverExceededByConcurrentCallers(t *testing.T) {
 		for range 16 {
 			callers.Go(func() {
 				for range 500 {
-					b.Request()
+					b.requestAt(time.Now())
 					if b.Retry() {
 						granted.Add(1)
 					}
@@ -167,7 +167,7 @@ func TestBudgetCapsWhatADeadUpstreamMustBear(t *testing.T) {
 
 func TestNoBudgetGrantsEverything(t *testing.T) {
 	var b *Budget
-	b.Request()
+	b.requestAt(time.Now())
 	if got := take(b, 1_000); got != 1_000 {
 		t.Errorf("%d of 1000 granted", got)
 	}
@@ -203,7 +203,7 @@ func BenchmarkBudgetRequest(b *testing.B) {
 	b.ReportAllocs()
 	b.RunParallel(func(pb *testing.PB) {
 		for pb.Next() {
-			budget.Request()
+			budget.requestAt(time.Now())
 		}
 	})
 }

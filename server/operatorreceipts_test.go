@@ -28,12 +28,15 @@ type forging struct {
 	down  error
 }
 
-func (s *forging) Receipts(ctx context.Context, tenant, conversation string, from int64) (dedupe.Chain, error) {
-	chain, err := s.Store.Receipts(ctx, tenant, conversation, from)
-	if s.forge != nil {
-		s.forge(&chain)
+func (s *forging) Note(ctx context.Context, n dedupe.Note) (dedupe.Known, error) {
+	known, err := s.Store.Note(ctx, n)
+	if !n.Receipts {
+		return known, err
 	}
-	return chain, errors.Join(err, s.down)
+	if s.forge != nil {
+		s.forge(&known.Chain)
+	}
+	return known, errors.Join(err, s.down)
 }
 
 // leaving is a sidecar whose settlements leave receipts, of a store that can be forged.

@@ -71,7 +71,7 @@ func (r *reader) resolve(ctx context.Context) *answer {
 	if len(all) > 0 {
 		return r.call.result().NotValid(all)
 	}
-	r.refs.resolved, _ = withValues(r.refs.sent, &values).(map[string]any)
+	r.refs.resolved = r.refs.with(r.refs.sent, values)
 	return nil
 }
 

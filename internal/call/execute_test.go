@@ -492,10 +492,6 @@ func (brokenStore) ListOpen(context.Context, string) (dedupe.Page, error) {
 	return dedupe.Page{}, errDown
 }
 
-func (brokenStore) Receipts(context.Context, string, string, int64) (dedupe.Chain, error) {
-	return dedupe.Chain{}, errDown
-}
-
 func (brokenStore) Now(context.Context) (time.Time, error) { return time.Time{}, errDown }
 func (brokenStore) Ping(context.Context) error             { return errDown }
 func (brokenStore) Close() error                           { return nil }

@@ -63,16 +63,25 @@ func (r *references) size() int {
 // fingerprint is that of the call with arguments as its schema has read them, but for what the
 // references bring.
 func (r *references) fingerprint(toolName string, checked map[string]any) [32]byte {
-	var read any = checked
+	written := make([]any, len(r.all))
 	for i := range r.all {
-		at := r.all[i].at
-		read = withAt(read, at, valueAt(r.sent, at))
+		written[i] = schema.At(r.sent, r.all[i].at)
 	}
-	canonical, err := schema.Canonical(read)
+	canonical, err := schema.Canonical(r.with(checked, written))
 	if err != nil { // with what it stands for it is no shorter, and was written already
 		return schema.Fingerprint(toolName, nil)
 	}
 	return schema.Fingerprint(toolName, canonical)
+}
+
+// with are arguments that have values in the places of the references, in their order.
+func (r *references) with(args map[string]any, values []any) map[string]any {
+	var all any = args
+	for i := range r.all {
+		all = withAt(all, r.all[i].at, values[i])
+	}
+	args, _ = all.(map[string]any) // no reference is all of them
+	return args
 }
 
 // conceal takes what references bring out of what is said of it.
@@ -100,26 +109,11 @@ func (r *references) hide(v *tool.Error, route *catalog.Route) {
 		}
 		v.Field = schema.Field(r.sent, path[:n]...) // names further in are the output's
 		if v.Received != tool.ReceivedRedacted {
-			v.Received = route.Schema.Shown(valueAt(r.sent, path[:n]))
+			v.Received = route.Schema.Shown(schema.At(r.sent, path[:n]))
 		}
 		v.Hint = ref.words.DoesNotFit()
 		return
 	}
-}
-
-// valueAt is the value at the end of a way that is there.
-func valueAt(v any, way []string) any {
-	for _, token := range way {
-		switch parent := v.(type) {
-		case map[string]any:
-			v = parent[token]
-		case []any:
-			if i, err := strconv.Atoi(token); err == nil && i >= 0 && i < len(parent) {
-				v = parent[i]
-			}
-		}
-	}
-	return v
 }
 
 // withAt is v with another value at the end of a way, as far as that is there. v is not changed.
@@ -177,7 +171,7 @@ func (f *finder) walk(v any, at []string) {
 	}
 	switch v := v.(type) {
 	case map[string]any:
-		if isReference(v) {
+		if _, ok := v[output.RefMember]; ok {
 			f.add(v, at)
 			return
 		}
@@ -189,11 +183,6 @@ func (f *finder) walk(v any, at []string) {
 			f.walk(item, append(slices.Clip(at), strconv.Itoa(i)))
 		}
 	}
-}
-
-func isReference(v map[string]any) bool {
-	_, ok := v[output.RefMember]
-	return ok
 }
 
 func (f *finder) add(v map[string]any, at []string) {
@@ -236,29 +225,4 @@ func (r *reference) take(v map[string]any) *tool.Error {
 	}
 	r.path = &parsed
 	return nil
-}
-
-// withValues is v with the values of its references, in the order of a walk. v is not
-// changed.
-func withValues(v any, values *[]any) any {
-	switch v := v.(type) {
-	case map[string]any:
-		if isReference(v) {
-			value := (*values)[0]
-			*values = (*values)[1:]
-			return value
-		}
-		out := make(map[string]any, len(v))
-		for _, name := range slices.Sorted(maps.Keys(v)) {
-			out[name] = withValues(v[name], values)
-		}
-		return out
-	case []any:
-		out := make([]any, len(v))
-		for i, item := range v {
-			out[i] = withValues(item, values)
-		}
-		return out
-	}
-	return v
 }

@@ -43,11 +43,11 @@ func kept(t *testing.T, payments int) receipt.Input {
 		}
 		in.Records[receipt.Call{Turn: "t", ID: key.ID}] = receipt.Record{Outcome: record.Outcome(), Finished: record.FinishedAt, Receipted: record.Receipted()}
 	}
-	chain, err := store.Receipts(t.Context(), "", "c", 0)
+	known, err := store.Note(t.Context(), dedupe.Note{Key: tool.CallID{Conversation: "c", ID: "."}, Receipts: true})
 	if err != nil {
 		t.Fatal(err)
 	}
-	in.Head, in.Now, in.Lines = chain.Head, chain.Now, chain.Lines
+	in.Head, in.Now, in.Lines = known.Chain.Head, known.Chain.Now, known.Chain.Lines
 	return in
 }
 

@@ -116,6 +116,12 @@ func plainName(name string) bool {
 	return name != ""
 }
 
+// At is the value to which names and indexes lead; nil where they lead nowhere.
+func At(root any, path []string) any {
+	v, _ := location(path).at(root)
+	return v
+}
+
 // at returns the value at l.
 func (l location) at(root any) (v any, present bool) {
 	v = root

@@ -94,9 +94,7 @@ func InMemory(options Options) *Store {
 
 func newStore(options Options) *Store {
 	options.LockWait = cmp.Or(max(options.LockWait, 0), 2*time.Second)
-	if options.Log == nil {
-		options.Log = slog.New(slog.DiscardHandler)
-	}
+	options.Log = cmp.Or(options.Log, slog.New(slog.DiscardHandler))
 	s := &Store{database: database{options: options, index: newIndex(options.MaxBytes)}, exited: make(chan struct{}), looks: make(chan struct{}, looksAtOnce)}
 	s.Engine = s
 	s.life, s.end = context.WithCancelCause(context.Background())

@@ -28,14 +28,13 @@ const (
 	mostFrame = dedupe.MaxOutputBytes + 1<<20
 )
 
-// The kinds of rows.
+// The kinds of rows; values have those of package dedupe.
 const (
 	recordRow       = 'r'
 	outputRow       = 'o'
 	conversationRow = 'c' // the head of one
 	messageRow      = 'm'
 	indexRow        = 'i' // by which terms a call is found
-	logRow          = 'l' // values have the kinds of package dedupe, and this one
 )
 
 // frame is one, as it was read.

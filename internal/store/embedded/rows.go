@@ -91,15 +91,14 @@ func (t *txn) supersede(record *dedupe.Record, name []byte, v *indexed) (outdate
 }
 
 func (t *txn) Append(key tool.CallID, a dedupe.Append, keep time.Duration) {
-	name := dedupe.ValueKey{Tenant: key.Tenant, Conversation: key.Conversation, Kind: logRow, Name: a.Log}
+	name := dedupe.LogKey(key, a.Log)
 	t.SetValue(name, string(a.AppendTo([]byte(t.Value(name)))), keep)
 }
 
 func (t *txn) Logs(key tool.CallID, names []string, into *dedupe.Logs) {
 	*into = nil
 	for _, name := range names {
-		body := t.Value(dedupe.ValueKey{Tenant: key.Tenant, Conversation: key.Conversation, Kind: logRow, Name: name})
-		entries, err := dedupe.DecodeLog([]byte(body))
+		entries, err := dedupe.DecodeLog([]byte(t.Value(dedupe.LogKey(key, name))))
 		t.Fail(err)
 		*into = append(*into, entries)
 	}

@@ -77,7 +77,7 @@ func TestKeysOfValues(t *testing.T) {
 	seen := map[string]dedupe.ValueKey{}
 	for _, tenant := range []string{"", "t", "e", "t\x00", "t\x00\x01"} {
 		for _, conversation := range []string{"", "c", "e", "t", "c\x00\x01"} {
-			for _, kind := range []byte{dedupe.TallyValue, dedupe.EffectValue, logRow} {
+			for _, kind := range []byte{dedupe.TallyValue, dedupe.EffectValue, dedupe.LogValue} {
 				for _, name := range []string{"", "e", "t", "c"} {
 					sheet := dedupe.ValueKey{Tenant: tenant, Conversation: conversation, Kind: kind, Name: name}
 					key := string(kind) + string(valueKey(sheet))

@@ -5,6 +5,8 @@ import (
 	"cmp"
 	"encoding/base64"
 	"encoding/binary"
+	"errors"
+	"fmt"
 	"slices"
 	"strconv"
 	"time"
@@ -156,6 +158,9 @@ func (r *rows) Call(key tool.CallID) dedupe.Stored {
 		return *read.record
 	}
 	stored, err := decodeRecord(read.text)
+	if errors.Is(err, dedupe.ErrLayout) {
+		err = fmt.Errorf("record %s: %w", read.key, err)
+	}
 	if err != nil {
 		r.Fail(named(read.key, err))
 		return dedupe.Stored{}
@@ -192,38 +197,34 @@ func (r *rows) Awaited(key tool.CallID) {
 	}
 }
 
-func (r *rows) value(name dedupe.ValueKey) int {
-	in := shardOf(name.Tenant, name.Conversation)
-	switch name.Kind {
-	case dedupe.TallyValue:
-		return r.at(r.key("budget/", in, name.Tenant, name.Conversation, name.Name))
-	case dedupe.ReceiptValue:
-		return r.at(r.key("receipt/", in, name.Tenant, name.Conversation, name.Name))
+// kinds are how the keys of values begin.
+var kinds = [...]string{dedupe.TallyValue: "budget/", dedupe.EffectValue: "effect/", dedupe.ReceiptValue: "receipt/", dedupe.LogValue: "log/"}
+
+// value makes the key of a value.
+func (r *draft) value(name dedupe.ValueKey) text {
+	part := name.Name
+	if name.Kind == dedupe.EffectValue { // which is no text
+		part = base64.RawURLEncoding.EncodeToString([]byte(part))
 	}
-	hash := base64.RawURLEncoding.EncodeToString([]byte(name.Name))
 	if name.Conversation == "" {
-		return r.at(r.key("effect/", nowhere, name.Tenant, hash))
+		return r.key(kinds[name.Kind], nowhere, name.Tenant, part)
 	}
-	return r.at(r.key("effect/", in, name.Tenant, name.Conversation, hash))
+	return r.key(kinds[name.Kind], shardOf(name.Tenant, name.Conversation), name.Tenant, name.Conversation, part)
 }
 
-func (r *rows) Value(name dedupe.ValueKey) string { return r.read[r.value(name)].text }
+func (r *rows) Value(name dedupe.ValueKey) string { return r.read[r.at(r.value(name))].text }
 
 func (r *rows) SetValue(name dedupe.ValueKey, body string, keep time.Duration) {
-	r.set(r.value(name), body, keep)
-}
-
-func (r *rows) log(of *tool.CallID, name string) int {
-	return r.other(r.key("log/", shardOf(of.Tenant, of.Conversation), of.Tenant, of.Conversation, name))
+	r.set(r.at(r.value(name)), body, keep)
 }
 
 func (r *rows) Append(key tool.CallID, a dedupe.Append, keep time.Duration) {
-	r.write('L', r.log(&key, a.Log), keep.Milliseconds(), a.Framed())
+	r.write('L', r.other(r.value(dedupe.LogKey(key, a.Log))), keep.Milliseconds(), a.Framed())
 }
 
 func (r *rows) Logs(key tool.CallID, names []string, into *dedupe.Logs) {
 	for _, name := range names {
-		r.write('g', r.log(&key, name), 0, nil)
+		r.write('g', r.other(r.value(dedupe.LogKey(key, name))), 0, nil)
 	}
 	if len(names) > 0 {
 		r.heard = func(_ time.Time, told []string) {

@@ -106,20 +106,6 @@ func named(name string, err error) error {
 		return &dedupe.Corrupt{Name: name, Why: fmt.Errorf("%w: %w", dedupe.ErrCorrupt, err)}
 	case errors.Is(err, dedupe.ErrCorrupt):
 		return &dedupe.Corrupt{Name: name, Why: err}
-	case errors.Is(err, dedupe.ErrLayout):
-		if _, is := errors.AsType[*otherLayout](err); !is {
-			return &otherLayout{name, err}
-		}
 	}
 	return err
 }
-
-// otherLayout says which record has another layout.
-type otherLayout struct {
-	name string
-	why  error
-}
-
-func (o *otherLayout) Error() string { return fmt.Sprintf("record %s: %v", o.name, o.why) }
-
-func (o *otherLayout) Unwrap() error { return o.why }

@@ -2,10 +2,9 @@ package redisstore
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
-	"strings"
 	"time"
-	"unicode"
 
 	"github.com/sidecall/sidecall/dedupe"
 )
@@ -41,15 +40,20 @@ func (s *Store) Bid(ctx context.Context, bid dedupe.Bid) (before, after dedupe.T
 	return was, is, nil
 }
 
-// encodeTenure returns a tenure as one line, for whoever looks at it: its number, its
-// renewals, how many milliseconds after it was written it ends (0: it is given up), its
-// token, and who holds it.
+// keptTenure is a tenure as it stands in its row, in JSON, for whoever looks at it.
+type keptTenure struct {
+	dedupe.Tenure
+
+	Left int64 // in how many milliseconds after it was written it ends; 0: it is given up
+}
+
 func encodeTenure(t dedupe.Tenure, now time.Time) text {
-	left := int64(0)
+	kept := keptTenure{Tenure: t}
 	if !t.Until.IsZero() {
-		left = t.Until.Sub(now).Milliseconds()
+		kept.Left = t.Until.Sub(now).Milliseconds()
 	}
-	return fmt.Appendf(nil, "%d %d %d %s %s", t.Number, t.Renewals, left, t.Token, t.Who)
+	b, _ := json.Marshal(kept) // texts and numbers always can be
+	return b
 }
 
 // decodeTenure reads a tenure; the zero one when there is none.
@@ -61,16 +65,12 @@ func decodeTenure(row string) (dedupe.Tenure, error) {
 	if err != nil {
 		return dedupe.Tenure{}, err
 	}
-	var t dedupe.Tenure
-	var left int64
-	_, err = fmt.Sscanf(text, "%d %d %d %s", &t.Number, &t.Renewals, &left, &t.Token)
-	words := strings.SplitN(text, " ", 5)
-	strange := func(r rune) bool { return !unicode.IsLetter(r) && !unicode.IsDigit(r) } // is in no token
-	if err != nil || len(words) < 5 || min(t.Number, t.Renewals, left) < 0 || strings.ContainsFunc(t.Token, strange) {
+	var kept keptTenure
+	if err = json.Unmarshal([]byte(text), &kept); err != nil || kept.Token == "" || min(kept.Number, kept.Renewals, kept.Left) < 0 {
 		return dedupe.Tenure{}, fmt.Errorf("%w: the tenure of an instance is %q", dedupe.ErrCorrupt, text)
 	}
-	if t.Who = words[4]; left > 0 {
-		t.Until = at.Add(time.Duration(left) * time.Millisecond)
+	if kept.Left > 0 {
+		kept.Until = at.Add(time.Duration(kept.Left) * time.Millisecond)
 	}
-	return t, nil
+	return kept.Tenure, nil
 }

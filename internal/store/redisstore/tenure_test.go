@@ -24,7 +24,10 @@ func TestATenureThatIsDamaged(t *testing.T) {
 	if strings.ContainsAny(strings.TrimPrefix(key, "sidecall:instance/"), "{}/ ") {
 		t.Errorf("the key is %q", key)
 	}
-	for _, text := range []string{"", "x", "1 2 3", "1 2 3 tok/en who", "-1 2 3 token who", "1 2 3 token"} {
+	for _, text := range []string{
+		"", "x", `{}`, `{"Number":1,"Renewals":2,"Left":3,"Token":"token"`, `{"Number":-1,"Renewals":2,"Left":3,"Token":"token"}`,
+		`{"Number":1,"Renewals":2,"Left":3}`, `{"Number":1,"Renewals":2,"Left":3,"Token":["token"]}`,
+	} {
 		if text != "" {
 			text = stamp(text, time.Now())
 		}

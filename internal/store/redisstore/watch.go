@@ -9,6 +9,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/sidecall/sidecall/dedupe"
 	"github.com/sidecall/sidecall/internal/tool"
 )
 
@@ -41,19 +42,11 @@ func (s *Store) Watch(key tool.CallID) (hints <-chan struct{}, stop func()) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.hints[hint] = RecordKey(s.options.KeyPrefix, key)
-	nudge(w.wanted)
+	dedupe.Nudge(w.wanted)
 	return hint, func() {
 		w.mu.Lock()
 		defer w.mu.Unlock()
 		delete(w.hints, hint)
-	}
-}
-
-// nudge gives a hint, unless there is one already that nobody has taken yet.
-func nudge(hint chan struct{}) {
-	select {
-	case hint <- struct{}{}:
-	default:
 	}
 }
 
@@ -67,7 +60,7 @@ func (s *Store) listen() {
 		}
 		s.watches.hear(s.ctx, s.client.Subscribe(s.ctx, settledChannel(s.options.KeyPrefix)))
 		next = make(chan struct{}, 1)
-		time.AfterFunc(resubscribe, func() { nudge(next) })
+		time.AfterFunc(resubscribe, func() { dedupe.Nudge(next) })
 	}
 }
 
@@ -100,7 +93,7 @@ func (w *watches) tell(said any) {
 	defer w.mu.Unlock()
 	for hint, key := range w.hints {
 		if begun || of && key == message.Payload {
-			nudge(hint)
+			dedupe.Nudge(hint)
 		}
 	}
 }

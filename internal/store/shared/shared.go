@@ -223,12 +223,6 @@ func (s *Store) Output(ctx context.Context, tenant, ref string) (dedupe.Output, 
 	return a.Output, err
 }
 
-// Receipts implements dedupe.Store.
-func (s *Store) Receipts(ctx context.Context, tenant, conversation string, from int64) (dedupe.Chain, error) {
-	a, err := s.ask(ctx, Question{Receipts: &lines{tenant, conversation, from}})
-	return a.Chain, err
-}
-
 // Ping implements dedupe.Store.
 func (s *Store) Ping(ctx context.Context) error {
 	_, err := s.ask(ctx, Question{Ping: true})

@@ -12,7 +12,7 @@ import (
 
 // service is the name under which a holder answers. Processes that would not understand each
 // other have another number there.
-const service = "Sidecall3"
+const service = "Sidecall4"
 
 // Question is a request: the one member that is there.
 type Question struct {
@@ -24,15 +24,9 @@ type Question struct {
 	From     string // of ListOpen: gob sends no pointer to an empty text
 	Find     *dedupe.Search
 	Output   *dedupe.ValueKey // tenant and name
-	Receipts *lines
 	Now      bool
 	Ping     bool
 	For      time.Duration // how long the guest waits for the answer; 0: it does not say
-}
-
-type lines struct {
-	Tenant, Conversation string
-	From                 int64
 }
 
 // Answer is what becomes of it: the members that the request is answered with, or why it failed.
@@ -44,7 +38,6 @@ type Answer struct {
 	Known     dedupe.Known
 	Page      dedupe.Page
 	Output    dedupe.Output
-	Chain     dedupe.Chain
 	Now       time.Time
 	Failed    *failure
 }
@@ -66,8 +59,6 @@ func (q *Question) do(ctx context.Context, at dedupe.Store) (a Answer, err error
 		a.Page, err = at.Find(ctx, *q.Find)
 	case q.Output != nil:
 		a.Output, err = at.Output(ctx, q.Output.Tenant, q.Output.Name)
-	case q.Receipts != nil:
-		a.Chain, err = at.Receipts(ctx, q.Receipts.Tenant, q.Receipts.Conversation, q.Receipts.From)
 	case q.Now:
 		a.Now, err = at.Now(ctx)
 	case q.Ping:

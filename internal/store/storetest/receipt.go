@@ -28,10 +28,11 @@ func (s *suite) receipt(end dedupe.Settlement) {
 func (s *suite) chain() (all dedupe.Chain) {
 	s.Helper()
 	for from := int64(0); ; {
-		part, err := s.store.Receipts(s.Context(), "acme", "c-1", from)
+		known, err := s.store.Note(s.Context(), dedupe.Note{Key: tool.CallID{Tenant: "acme", Conversation: "c-1", ID: "."}, Receipts: true, From: from})
 		if err != nil {
-			s.Fatalf("Receipts from %d: %v", from, err)
+			s.Fatalf("receipts from %d: %v", from, err)
 		}
+		part := known.Chain
 		all.Head, all.Now, all.Lines = part.Head, part.Now, append(all.Lines, part.Lines...)
 		if from = part.Count - int64(len(all.Lines)); from == 0 {
 			return all

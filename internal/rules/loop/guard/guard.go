@@ -19,14 +19,6 @@ func New(t Thresholds) (*Guard, error) {
 	return g, nil
 }
 
-// Thresholds are the limits with the defaults put in; the zero value of a nil Guard.
-func (g *Guard) Thresholds() Thresholds {
-	if g == nil {
-		return Thresholds{}
-	}
-	return g.limits
-}
-
 // Before judges a call that is about to be made: Pass, or Refuse and beyond. The log
 // is that of its prompt without the call itself.
 func (g *Guard) Before(log Log, c Call) Verdict {

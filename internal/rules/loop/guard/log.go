@@ -53,9 +53,6 @@ func (l Log) Refused(id Hash) bool {
 	return false
 }
 
-// Len is the number of entries that can be read.
-func (l Log) Len() int { return len(l.entries()) }
-
 // quiet reports that no rule can have anything to say of a call before it is made,
 // from a glance at the log: everything in it went well and found something, and nothing
 // is the same call. That is how nearly every log is, and to read it would cost more than
