@@ -15,12 +15,12 @@ import (
 type Tenure struct {
 	// Number is that of the incarnation, which its claims name: higher than those of all before
 	// it, also when the store has lost what it knew of them.
-	Number   int64
-	Token    string // the process; no two have the same one
-	Renewals int64  // since its holder took it
+	Number   int64  `json:"number"`
+	Token    string `json:"token"`    // the process; no two have the same one
+	Renewals int64  `json:"renewals"` // since its holder took it
 	// Until is when it ends unless it is renewed, by the store's clock; zero once given up.
 	Until time.Time `json:"-"`
-	Who   string
+	Who   string    `json:"who"`
 }
 
 // Bid asks for a tenure, or for more of it.

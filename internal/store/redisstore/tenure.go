@@ -44,7 +44,7 @@ func (s *Store) Bid(ctx context.Context, bid dedupe.Bid) (before, after dedupe.T
 type keptTenure struct {
 	dedupe.Tenure
 
-	Left int64 // in how many milliseconds after it was written it ends; 0: it is given up
+	Left int64 `json:"left"` // in how many milliseconds after it was written it ends; 0: it is given up
 }
 
 func encodeTenure(t dedupe.Tenure, now time.Time) text {

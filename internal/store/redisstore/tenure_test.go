@@ -25,8 +25,8 @@ func TestATenureThatIsDamaged(t *testing.T) {
 		t.Errorf("the key is %q", key)
 	}
 	for _, text := range []string{
-		"", "x", `{}`, `{"Number":1,"Renewals":2,"Left":3,"Token":"token"`, `{"Number":-1,"Renewals":2,"Left":3,"Token":"token"}`,
-		`{"Number":1,"Renewals":2,"Left":3}`, `{"Number":1,"Renewals":2,"Left":3,"Token":["token"]}`,
+		"", "x", `{}`, `{"number":1,"renewals":2,"left":3,"token":"token"`, `{"number":-1,"renewals":2,"left":3,"token":"token"}`,
+		`{"number":1,"renewals":2,"left":3}`, `{"number":1,"renewals":2,"left":3,"token":["token"]}`,
 	} {
 		if text != "" {
 			text = stamp(text, time.Now())
