@@ -15,6 +15,7 @@ import (
 	"sync/atomic"
 	"testing"
 
+	"github.com/sidecall/sidecall/internal/backend"
 	"github.com/sidecall/sidecall/internal/config"
 	"github.com/sidecall/sidecall/internal/redact"
 	"github.com/sidecall/sidecall/test/testkit/harness"
@@ -56,6 +57,33 @@ backends:
 	}
 	if secrets("plain") != nil {
 		t.Error("a backend without secrets has some")
+	}
+}
+
+// What an upstream echoes of its request stands in no failure, wherever that is told.
+func TestAFailureOfAnUpstreamHoldsNoSecrets(t *testing.T) {
+	echo := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
+		http.Error(w, "denied: "+req.Header.Get("Authorization"), http.StatusBadRequest)
+	}))
+	t.Cleanup(echo.Close)
+	cfg, err := config.Parse("test.yaml", []byte(`
+backends: {shop: {http: {base_url: "`+echo.URL+`", allow_private: true, headers: {Authorization: "Bearer literal-token"}}}}
+tools: {look: {backend: shop, effect: read_only, description: x, input_schema: {type: object}, http: {method: GET, path: /}}}
+`), config.System())
+	if err != nil {
+		t.Fatal(err)
+	}
+	made, err := buildHTTP(blueprint{name: "shop", config: cfg.Backends["shop"]})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = made.Close(t.Context()) }()
+	if err := made.register("look", cfg.Tools["look"]); err != nil {
+		t.Fatal(err)
+	}
+	_, failure := made.Invoke(t.Context(), backend.Invocation{Tool: "look", Args: []byte("{}"), MaxBytes: 1000})
+	if failure == nil || failure.Message != "denied: (redacted)" {
+		t.Errorf("%+v", failure)
 	}
 }
 

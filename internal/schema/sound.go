@@ -32,7 +32,7 @@ func sound(doc any, found patterns) bool {
 		return false
 	}
 	w := written{root: doc, refs: map[string]int{}}
-	w.size(doc)
+	w.each(doc)
 	return w.most <= maxPlaces
 }
 

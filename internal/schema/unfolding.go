@@ -97,30 +97,44 @@ type written struct {
 	most int
 }
 
+// each counts from every object on: what a value meets begins at any of them.
+func (w *written) each(v any) {
+	switch v := v.(type) {
+	case []any:
+		for _, one := range v {
+			w.each(one)
+		}
+	case map[string]any:
+		w.most = max(w.most, w.size(v))
+		for _, sub := range v {
+			w.each(sub)
+		}
+	}
+}
+
+// size is how many schemas one value would meet from v on. Nothing is looked at that is of
+// another value: what is met there has not to be complete, and would be remembered.
 func (w *written) size(v any) int {
 	total := 1
 	switch v := v.(type) {
 	case []any:
 		for _, one := range v {
-			total += w.size(one)
+			total = min(total+w.size(one), maxPlaces+1)
 		}
 	case map[string]any:
 		for keyword, sub := range v {
-			n := w.size(sub)
 			switch keyword {
 			case "$ref":
-				n = w.target(sub)
+				total += w.target(sub)
 			case "dependentSchemas":
 				members, _ := sub.(map[string]any)
-				n = w.size(slices.Collect(maps.Values(members)))
+				total += w.size(slices.Collect(maps.Values(members)))
 			case "allOf", "anyOf", "oneOf", "not", "if", "then", "else":
-			default:
-				n = 0 // of another value
+				total += w.size(sub)
 			}
-			total = min(total+n, maxPlaces+1)
+			total = min(total, maxPlaces+1)
 		}
 	}
-	w.most = max(w.most, total)
 	return total
 }
 
@@ -129,7 +143,7 @@ func (w *written) target(v any) int {
 	if n, known := w.refs[ref]; known {
 		return n
 	}
-	w.refs[ref] = 1 // a cycle: counted where it is entered
+	w.refs[ref] = maxPlaces + 1 // within itself there is no end of it: the library says so
 	to, _ := referredTo(w.root, ref)
 	w.refs[ref] = w.size(to)
 	return w.refs[ref]

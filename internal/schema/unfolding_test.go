@@ -48,6 +48,21 @@ func TestReferencesThatMultiplyAreRefused(t *testing.T) {
 	}
 }
 
+// Where a definition is first met within itself, by another value, it counts no less: whatever
+// the order in which they are read, none is taken of which each call would fail.
+func TestReferencesThatMultiplyAreRefusedInAnyOrder(t *testing.T) {
+	many := strings.TrimSuffix(strings.Repeat("{},", 1500), ",")
+	text := `{"additionalProperties":{"$ref":"#/$defs/a"},"$defs":{
+		"a":{"additionalProperties":{"$ref":"#/$defs/b"},"allOf":[` + many + `]},
+		"b":{"allOf":[{"$ref":"#/$defs/a"},{"$ref":"#/$defs/a"}]},
+		"c":{"allOf":[{"$ref":"#/$defs/b"},{"$ref":"#/$defs/b"}]}},"properties":{"x":{"$ref":"#/$defs/c"}}}`
+	for range 20 {
+		if _, err := schema.Compile("t", []byte(text), schema.Options{}); err == nil {
+			t.Fatal("it is taken")
+		}
+	}
+}
+
 // Levels of the schema that meet levels of the value: only some values cost too
 // much, and those are refused.
 func TestValuesForWhichReferencesMultiplyAreRefused(t *testing.T) {

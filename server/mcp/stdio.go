@@ -159,15 +159,15 @@ func (m *messages) Read(into []byte) (int, error) {
 		if err != nil {
 			return 0, err
 		}
-		code, why := noMessage(line)
+		text := bytes.TrimSpace(line.Text)
+		code, why := noMessage(text, line.Giant)
 		switch {
 		case why != nil:
 			if err := m.refuse(code, why); err != nil {
 				return 0, err
 			}
-		case len(bytes.TrimSpace(line.Text)) > 0:
-			line.Text = append(line.Text, '\n')
-			m.rest = line.Text
+		case len(text) > 0: // without what stood around it, over which the library ends the session
+			m.rest = append(text, '\n')
 		}
 	}
 	n := copy(into, m.rest)
@@ -176,10 +176,9 @@ func (m *messages) Read(into []byte) (int, error) {
 }
 
 // noMessage says why a line is none; nil for one that is, or is empty.
-func noMessage(line lines.Line) (code int64, why error) {
-	text := bytes.TrimSpace(line.Text)
+func noMessage(text []byte, giant bool) (code int64, why error) {
 	switch {
-	case line.Giant:
+	case giant:
 		return jsonrpc.CodeInvalidRequest, fmt.Errorf("the message has more than %d bytes", maxLine)
 	case len(text) == 0:
 		return 0, nil
@@ -187,11 +186,10 @@ func noMessage(line lines.Line) (code int64, why error) {
 		return jsonrpc.CodeParseError, errText
 	case text[0] == '[':
 		return jsonrpc.CodeInvalidRequest, errBatch
+	case !json.Valid(text): // the library looks at no more of it than a message
+		return jsonrpc.CodeParseError, errors.New("the line is no JSON")
 	}
 	if _, err := jsonrpc.DecodeMessage(text); err != nil {
-		if !json.Valid(text) {
-			return jsonrpc.CodeParseError, errors.New("the line is no JSON")
-		}
 		return jsonrpc.CodeInvalidRequest, fmt.Errorf("the line is no message of JSON-RPC: %s", tool.ShortenBytes(err.Error(), shortRefusal))
 	}
 	return 0, nil

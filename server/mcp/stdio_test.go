@@ -23,6 +23,7 @@ func TestWhatIsNoMessageIsRefusedOnStdio(t *testing.T) {
 		"another version": {`{"jsonrpc":"1.0","id":1,"method":"ping"}`, "no message of JSON-RPC"},
 		"a text":          {`"ping"`, "no message of JSON-RPC"},
 		"no JSON":         {`{"jsonrpc":`, "no JSON"},
+		"two on one line": {good + good, "no JSON"},
 		"no text":         {"{\"jsonrpc\":\"2.0\",\"method\":\"\xff\"}", "not valid UTF-8"},
 		"100 MB":          {`{"jsonrpc":"2.0","method":"` + strings.Repeat("x", 100<<20) + `"}`, "more than"},
 	} {
@@ -33,7 +34,7 @@ func TestWhatIsNoMessageIsRefusedOnStdio(t *testing.T) {
 		}
 		for range 2 {
 			if msg, err := conn.Read(t.Context()); err != nil {
-				t.Errorf("%s: %v, %v", name, msg, err)
+				t.Fatalf("%s: %v, %v", name, msg, err)
 			}
 		}
 		if msg, err := conn.Read(t.Context()); !errors.Is(err, io.EOF) {
@@ -45,6 +46,25 @@ func TestWhatIsNoMessageIsRefusedOnStdio(t *testing.T) {
 		}
 		if err := json.Unmarshal(out.Bytes(), &refused); err != nil || refused.Error == nil || !strings.Contains(refused.Error.Message, bad.why) || out.Len() > 1000 {
 			t.Errorf("%s: %v, answered %.300s", name, err, out.String())
+		}
+	}
+}
+
+// What stands around a message on its line is no reason to end the session.
+func TestSpaceAroundAMessageOnStdio(t *testing.T) {
+	t.Parallel()
+	const good = `{"jsonrpc":"2.0","id":1,"method":"ping"}`
+	for _, space := range []string{" ", "\t", "\f", "\v", "\u0085", "\u00a0"} {
+		for _, line := range []string{space + good, good + space, good + space + "\r"} {
+			conn, err := Stdio(io.NopCloser(strings.NewReader(line+"\n"+good+"\n")), io.Discard).Connect(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			for range 2 {
+				if msg, err := conn.Read(t.Context()); err != nil {
+					t.Fatalf("%q: %v, %v", line, msg, err)
+				}
+			}
 		}
 	}
 }

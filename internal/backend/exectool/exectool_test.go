@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"syscall"
@@ -15,6 +16,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/sidecall/sidecall/internal/backend"
+	"github.com/sidecall/sidecall/internal/backend/process"
 	"github.com/sidecall/sidecall/internal/tool"
 	"github.com/sidecall/sidecall/test/testkit/deadline"
 )
@@ -358,6 +360,14 @@ func TestOutputIsBounded(t *testing.T) {
 		}
 		if len(reply.Text) != 1000 || !reply.Cut {
 			t.Errorf("kept %d bytes, cut %v", len(reply.Text), reply.Cut)
+		}
+	})
+	t.Run("a read-only command that had said enough is as good, however it ended", func(t *testing.T) {
+		r := &run{cmd: exec.Command("sh", "-c", "exit 3"), stderr: process.NewTail(10), stdout: output{limit: 10, full: func() {}}}
+		_, _ = r.stdout.Write([]byte("eleven bytes"))
+		_ = r.cmd.Run() // in the moment in which it would have been ended
+		if reply, f := r.result(t.Context(), &backend.Invocation{}, nil); f != nil || !reply.Cut || reply.Status != 0 {
+			t.Errorf("%+v, %v", reply, f)
 		}
 	})
 	t.Run("an endless effectful command runs into its timeout", func(t *testing.T) {

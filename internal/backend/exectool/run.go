@@ -52,11 +52,11 @@ func (r *run) result(ctx context.Context, call *backend.Invocation, exits map[in
 	reply := r.stdout.reply()
 	state := r.cmd.ProcessState
 	reply.Status = max(state.ExitCode(), 0)
-	stopped := r.cut && reply.Cut && r.stdout.full != nil && ctx.Err() == nil
+	stopped := reply.Cut && r.stdout.full != nil && ctx.Err() == nil
 
 	switch signal, signalled := process.Signalled(r.cmd); {
 	case stopped:
-		// A read-only command that we ended because it had said enough.
+		// A read-only command that had said enough: whether we ended it, or it was faster.
 		reply.Status = 0
 		return reply, nil
 	case state.Success():
