@@ -167,7 +167,8 @@ func (m *messages) Read(into []byte) (int, error) {
 				return 0, err
 			}
 		case len(text) > 0: // without what stood around it, over which the library ends the session
-			m.rest = append(text, '\n')
+			text = append(text, '\n')
+			m.rest = text
 		}
 	}
 	n := copy(into, m.rest)
