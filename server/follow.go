@@ -122,6 +122,7 @@ func (f *follower) subscribe(ctx context.Context, uri string) error {
 	}
 	f.moving.RLock()
 	defer f.moving.RUnlock()
+	ctx = context.WithoutCancel(ctx) // as who leaves meanwhile would leave it behind
 	end, err := f.servers.Subscribe(ctx, uri)
 	if err != nil {
 		<-f.places

@@ -108,8 +108,9 @@ func TestAClientWithDefaultSettingsReceivesEveryResult(t *testing.T) {
 	draws := &calltest.Backend{Do: func(context.Context, backend.Invocation) (tool.Reply, *tool.Failure) {
 		return tool.Reply{Text: []byte("see"), Blocks: []tool.Block{{Type: "image", MIMEType: "image/png", Data: image}}}, nil
 	}}
-	s := calltest.New(t, calltest.NewRoute(t, "draw", tool.NonIdempotent, draws))
-	client := dial(t, s)
+	route := calltest.NewRoute(t, "draw", tool.NonIdempotent, draws)
+	route.Tool.Policy.AttemptTimeout, route.Tool.Policy.Deadline = time.Minute, time.Minute // it is much, for a busy machine
+	client := dial(t, calltest.New(t, route))
 	batch := &sidecallv1.ExecuteToolsRequest{}
 	for i := range 10 {
 		batch.Calls = append(batch.Calls, calltest.Request(fmt.Sprint("toolu_", i), "draw"))
@@ -120,6 +121,9 @@ func TestAClientWithDefaultSettingsReceivesEveryResult(t *testing.T) {
 			t.Fatalf("%d results, %v", len(res.GetResults()), err)
 		}
 		for i, one := range res.GetResults() {
+			if len(one.GetBlocks()) == 0 {
+				t.Fatalf("call %d: %v", i, one.GetError())
+			}
 			block := one.GetBlocks()[0]
 			data := block.GetData()
 			for len(data) < len(image) && block.GetOutputRef() != "" {

@@ -324,10 +324,14 @@ func TestSubscriptionsEndWithTheirClients(t *testing.T) {
 	var subscribed sync.Map
 	o := &bureau{}
 	var count atomic.Int64
+	left := make(chan struct{})
 	o.server = mcp.NewServer(&mcp.Implementation{Name: "bureau", Version: "1"}, &mcp.ServerOptions{
 		SubscribeHandler: func(_ context.Context, req *mcp.SubscribeRequest) error {
 			subscribed.Store(req.Params.URI, true)
 			count.Add(1)
+			if req.Params.URI == "file:///l" {
+				<-left // its client goes while it subscribes
+			}
 			return nil
 		},
 		UnsubscribeHandler: func(_ context.Context, req *mcp.UnsubscribeRequest) error {
@@ -378,6 +382,7 @@ func TestSubscriptionsEndWithTheirClients(t *testing.T) {
 	harness.WaitFor(t, "a listener", func() bool { return !none("file:///l")() })
 	leave()
 	<-listening
+	close(left)
 	harness.WaitFor(t, "it to be given up", none("file:///l"))
 }
 

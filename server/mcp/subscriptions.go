@@ -49,10 +49,11 @@ func (s *subscriptions) subscribe(ctx context.Context, req *sdk.SubscribeRequest
 	if had {
 		return nil
 	}
+	// It lasts as long as the session, and who leaves meanwhile would not know what there is to end.
+	ctx = context.WithoutCancel(ctx)
 	if err := s.tell(ctx, subscribes, req.Params.URI, followed); err != nil {
 		return err
 	}
-	ctx = context.WithoutCancel(ctx) // it lasts as long as the session
 	had, err := s.keep(ctx, req.Session, req.Params.URI, followed)
 	if had {
 		return s.tell(ctx, unsubscribes, req.Params.URI, followed)
