@@ -77,6 +77,9 @@ func TestPostingsAreInOrder(t *testing.T) {
 		if len(chunk) == 0 || len(chunk) > mostOfChunk {
 			t.Errorf("a chunk has %d postings", len(chunk))
 		}
+		if cap(chunk) > len(chunk)+2*spare {
+			t.Errorf("a chunk of %d postings has room for %d", len(chunk), cap(chunk))
+		}
 	}
 }
 

@@ -13,8 +13,10 @@ type ordered[T any] struct {
 	chunks  [][]T
 }
 
-// mostOfChunk is how many a chunk has at the most.
-const mostOfChunk = 256
+const (
+	mostOfChunk = 256 // values, at the most
+	spare       = 16  // for how many more than it has a chunk that is copied has room
+)
 
 // find is where a value is, or would be: its chunk, and its place there.
 func (o *ordered[T]) find(v T) (chunk, at int, found bool) {
@@ -43,13 +45,22 @@ func (o *ordered[T]) put(v T) {
 		if at == mostOfChunk { // more may come behind it
 			cut = at
 		}
-		o.chunks[i] = chunk[:cut]
-		o.chunks = slices.Insert(o.chunks, i+1, slices.Clone(chunk[cut:]))
+		o.chunks[i] = fitted(chunk[:cut])
+		o.chunks = slices.Insert(o.chunks, i+1, fitted(chunk[cut:]))
 		if at >= cut {
 			i, at = i+1, at-cut
 		}
 	}
-	o.chunks[i] = slices.Insert(o.chunks[i], at, v)
+	o.chunks[i] = slices.Insert(fitted(o.chunks[i]), at, v)
+}
+
+// fitted is a chunk with room for another, and not for many: what is indexed is most of what
+// a store has in memory.
+func fitted[T any](chunk []T) []T {
+	if free := cap(chunk) - len(chunk); 0 < free && free <= 2*spare {
+		return chunk
+	}
+	return append(make([]T, 0, len(chunk)+spare), chunk...)
 }
 
 // remove takes the like of a value away.
@@ -58,7 +69,7 @@ func (o *ordered[T]) remove(v T) {
 	if !found {
 		return
 	}
-	if o.chunks[i] = slices.Delete(o.chunks[i], at, at+1); len(o.chunks[i]) == 0 {
+	if o.chunks[i] = fitted(slices.Delete(o.chunks[i], at, at+1)); len(o.chunks[i]) == 0 {
 		o.chunks = slices.Delete(o.chunks, i, i+1)
 	}
 }
