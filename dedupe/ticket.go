@@ -148,10 +148,20 @@ func (t *Ticket) ask(ctx context.Context) (Admission, *Claim, error) {
 	failpoint.Hit(failpoint.AdmissionDurable)
 	failure = err
 	d.outbox.heard(err)
-	if err != nil {
+	switch {
+	case err != nil:
 		return t.failed(ctx, err)
+	case answer.Verdict == OutcomeUnknown && answer.Record.Owner == t.request.Owner && d.neverSent(ctx, &t.request):
+		return t.ask(ctx)
 	}
 	return t.heard(ctx, answer, sent)
+}
+
+// neverSent gives back the claim of a request that is told that its outcome is unknown: it was made, the
+// answer was lost, and the store has changed hands since. Nothing can have been sent under it.
+func (d *Dedupe) neverSent(ctx context.Context, req *Request) bool {
+	verdict, err := d.fence.Settle(ctx, Settlement{Key: req.Key, Owner: req.Owner, State: NotRun, Retention: req.Retention})
+	return err == nil && verdict == Settled
 }
 
 func (t *Ticket) heard(ctx context.Context, answer Admission, sent time.Time) (Admission, *Claim, error) {

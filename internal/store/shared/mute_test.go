@@ -163,3 +163,53 @@ func TestAHolderEndsWhileItsStoreStandsStill(t *testing.T) {
 	cancel()
 	<-given
 }
+
+// leaving is the store of a holder that ends once it has made a claim, and tells nobody of it.
+type leaving struct {
+	dedupe.Store
+	holder *holder
+	ended  chan error
+}
+
+func (l *leaving) Admit(ctx context.Context, req dedupe.Request) (dedupe.Admission, error) {
+	a, err := l.Store.Admit(ctx, req)
+	go func() { l.ended <- l.holder.close() }()
+	for { // it lets nobody in any more before it sends its guests away
+		conn, lost := net.Dial("unix", l.holder.listener.Addr().String())
+		if lost != nil {
+			return a, err
+		}
+		_ = conn.Close()
+	}
+}
+
+// A claim of which its owner did not hear, since the holder has ended, is nobody's doubt: nothing
+// was sent under it.
+func TestAClaimThatAHolderHasTakenWithIt(t *testing.T) {
+	t.Parallel()
+	for _, effect := range []tool.Effect{tool.NonIdempotent, tool.Idempotent} {
+		path := filepath.Join(harness.ShortDir(t), "s")
+		file, err := embedded.Open(path, embedded.Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		store := &leaving{Store: file, ended: make(chan error, 1)}
+		if store.holder, err = hold(store, path+socketSuffix); err != nil {
+			t.Fatal(err)
+		}
+		guest, err := Open(t.Context(), path, embedded.Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		d := dedupe.New(guest, dedupe.Options{})
+		answer, claim, err := storetest.Admit(t.Context(), d, dedupe.Request{Key: tool.CallID{ID: "pay"}, Tool: "pay", Effect: effect})
+		if err != nil || answer.Verdict != dedupe.Won {
+			t.Errorf("%v: %v, %v", effect, answer.Verdict, err)
+		} else if verdict, err := claim.Settle(t.Context(), dedupe.Settlement{State: dedupe.Done, Result: []byte("paid")}); err != nil || verdict != dedupe.Settled {
+			t.Errorf("%v: %v, %v", effect, verdict, err)
+		}
+		if err := errors.Join(<-store.ended, d.Close(t.Context())); err != nil {
+			t.Error(err)
+		}
+	}
+}
