@@ -15,7 +15,7 @@ type ordered[T any] struct {
 
 const (
 	mostOfChunk = 256 // values, at the most
-	spare       = 16  // for how many more than it has a chunk that is copied has room
+	spare       = 64  // for how many more than it has a chunk that is copied has room
 )
 
 // find is where a value is, or would be: its chunk, and its place there.
