@@ -61,9 +61,10 @@ func appendNumber(dst []byte, text string) ([]byte, error) {
 	if err != nil {
 		return dst, err
 	}
-	given := parseDecimal(text)
-	if given.integral() && given != parseDecimal(strconv.FormatFloat(f, 'e', -1, 64)) {
-		return given.appendInteger(dst), nil
+	if math.Abs(f) >= 1<<53 { // below that a double holds every integer
+		if given := rational(json.Number(text)); given.IsInt() && given.Cmp(rational(f)) != 0 {
+			return append(dst, given.Num().String()...), nil
+		}
 	}
 	return appendDouble(dst, f), nil
 }
@@ -97,50 +98,6 @@ func appendDouble(dst []byte, f float64) []byte {
 	dst = append(dst, mantissa...)
 	dst = append(dst, 'e', exp[0])
 	return append(dst, strings.TrimLeft(exp[1:], "0")...)
-}
-
-// decimal is a number as 0.digits × 10^point, without zeros at either end of
-// digits, so that == compares values. Zero has no digits.
-type decimal struct {
-	negative bool
-	digits   string
-	point    int
-}
-
-// parseDecimal reads a JSON number whose exponent fits an int.
-func parseDecimal(text string) decimal {
-	var d decimal
-	text, d.negative = strings.CutPrefix(text, "-")
-	exponent := 0
-	if i := strings.IndexAny(text, "eE"); i >= 0 {
-		exponent, _ = strconv.Atoi(text[i+1:]) // checkNumber has bounded it
-		text = text[:i]
-	}
-	whole, fraction, _ := strings.Cut(text, ".")
-	d.digits = whole + fraction
-	d.point = len(whole) + exponent
-	for len(d.digits) > 0 && d.digits[0] == '0' {
-		d.digits = d.digits[1:]
-		d.point--
-	}
-	d.digits = strings.TrimRight(d.digits, "0")
-	if d.digits == "" {
-		return decimal{}
-	}
-	return d
-}
-
-func (d decimal) integral() bool { return d.point >= len(d.digits) }
-
-func (d decimal) appendInteger(dst []byte) []byte {
-	if d.negative {
-		dst = append(dst, '-')
-	}
-	dst = append(dst, d.digits...)
-	for range d.point - len(d.digits) {
-		dst = append(dst, '0')
-	}
-	return dst
 }
 
 // rational reads a number as the validator's own arithmetic does; nil when v
