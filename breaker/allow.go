@@ -2,7 +2,6 @@ package breaker
 
 import (
 	"fmt"
-	"sync/atomic"
 	"time"
 )
 
@@ -45,14 +44,6 @@ func (b *Breaker) Allow() (done func(Outcome), err error) {
 	}
 	b.probe = &pass{breaker: b, phase: b.phase, expires: now.Add(b.settings.ProbeTimeout)}
 	return b.probe.done, nil
-}
-
-// pass is the right to make one call.
-type pass struct {
-	breaker *Breaker
-	phase   uint64
-	expires time.Time // of a probe, when it loses its place
-	settled atomic.Bool
 }
 
 // done is what Allow gives out.

@@ -2,6 +2,7 @@ package breaker
 
 import (
 	"sync"
+	"sync/atomic"
 	"time"
 )
 
@@ -50,6 +51,14 @@ type Breaker struct {
 	outcomes  outcomes // of the closed state
 	openUntil time.Time
 	probe     *pass // who has the place of the probe; nil for nobody
+}
+
+// pass is the right to make one call.
+type pass struct {
+	breaker *Breaker
+	phase   uint64
+	expires time.Time // of a probe, when it loses its place
+	settled atomic.Bool
 }
 
 // New returns a closed breaker.

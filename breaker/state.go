@@ -5,7 +5,8 @@ import "fmt"
 // State of a breaker.
 type State uint8
 
-// The states.
+// The states, by what they let through: each less than the one before. The metric of
+// them, sidecall.breaker.state, has their numbers.
 const (
 	// Closed: calls go through.
 	Closed State = iota
