@@ -2,6 +2,7 @@ package breaker
 
 import (
 	"fmt"
+	"sync/atomic"
 	"time"
 )
 
@@ -30,53 +31,71 @@ func (b *Breaker) Allow() (done func(Outcome), err error) {
 	if b == nil {
 		return func(Outcome) {}, nil
 	}
-	defer b.changes.deliver()
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	if b.state == Closed {
-		p := &pass{breaker: b, phase: b.phase}
-		return p.done, nil
+	if now := phase(b.phase.Load()); now.state() == Closed {
+		c := &call{breaker: b, phase: now}
+		return c.done, nil
 	}
-	now := time.Now()
-	state := b.look(now)
-	if left := b.left(now); left > 0 {
-		return nil, &OpenError{Name: b.settings.Name, State: state, RetryAfter: left}
-	}
-	b.probe = &pass{breaker: b, phase: b.phase, expires: now.Add(b.settings.ProbeTimeout)}
-	return b.probe.done, nil
+	done, err = b.allowProbe()
+	b.changes.deliver()
+	return done, err
 }
 
-// done is what Allow gives out.
-func (p *pass) done(o Outcome) {
-	if p.settled.Swap(true) {
-		return
-	}
-	b := p.breaker
-	defer b.changes.deliver()
+// allowProbe is Allow for a breaker that is not closed, or was not a moment ago.
+func (b *Breaker) allowProbe() (done func(Outcome), err error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if b.phase == p.phase {
-		b.count(p, o, time.Now())
-	}
-}
-
-// count enters the outcome of a call that was let through in this phase. mu is held.
-func (b *Breaker) count(p *pass, o Outcome, now time.Time) {
-	if b.state == Closed {
-		if b.outcomes.add(o, now); o == Failure && b.outcomes.trip(b.settings.Failures) {
-			b.turn(Open, now)
-		}
-		return
-	}
-	// The result of a probe that has lost its place is late, but it is a result of this
-	// half-open phase. Without it a backend whose calls take longer than ProbeTimeout
-	// could never close its breaker.
+	b.probe.expire(time.Now())
+	settle, err := b.inner.Load().Allow()
+	now := phase(b.phase.Load())
 	switch {
-	case o == Success:
-		b.turn(Closed, now)
-	case o == Failure:
-		b.turn(Open, now)
-	case b.probe == p: // nothing was learnt: the place is the next call's
-		b.probe = nil
+	case now.state() == Closed:
+		if err == nil {
+			settle(errIgnored) // results are counted when they arrive, not here
+		}
+		c := &call{breaker: b, phase: now}
+		return c.done, nil
+	case err == nil && now.state() == HalfOpen:
+		// Should the phase be a newer one than that of the grant, then this
+		// probe is out of date, its place in the new phase is still free, and
+		// whoever takes it replaces the probe here.
+		b.probe = &probe{changes: &b.changes, settle: settle, expires: time.Now().Add(b.probeTimeout)}
+		return b.probe.done, nil
+	case now.state() == HalfOpen:
+		return nil, &OpenError{Name: b.name, State: HalfOpen, RetryAfter: max(soon, b.probe.left(time.Now()))}
+	default: // a grant that has just become void is a refusal too
+		return nil, &OpenError{Name: b.name, State: Open, RetryAfter: b.openLeft()}
 	}
+}
+
+// call is a call that was let through while the breaker was closed.
+type call struct {
+	breaker *Breaker
+	phase   phase
+	settled atomic.Bool
+}
+
+// done is what Allow gives out for a call.
+func (c *call) done(o Outcome) {
+	if c.settled.Swap(true) {
+		return
+	}
+	c.breaker.count(c.phase, o)
+	c.breaker.changes.deliver()
+}
+
+// count enters the outcome of a call that was let through in the closed phase
+// from. It asks inner only now, for inner dates a result to its Allow.
+func (b *Breaker) count(from phase, o Outcome) {
+	if !o.counts() || phase(b.phase.Load()) != from {
+		return
+	}
+	settle, err := b.inner.Load().Allow()
+	if err != nil {
+		return // open since a moment
+	}
+	if phase(b.phase.Load()) != from {
+		settle(errIgnored) // another phase, maybe the place of its probe
+		return
+	}
+	settle(o.err())
 }

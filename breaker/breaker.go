@@ -1,9 +1,12 @@
 package breaker
 
 import (
+	"errors"
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/sony/gobreaker/v2"
 )
 
 // The defaults of Settings.
@@ -12,6 +15,10 @@ const (
 	DefaultWindow   = 30 * time.Second
 	DefaultOpenFor  = 10 * time.Second
 )
+
+// buckets is into how many parts the window is divided. A failure counts for
+// nine to ten tenths of the window.
+const buckets = 10
 
 // Settings of a Breaker. Zero values mean the defaults.
 type Settings struct {
@@ -39,26 +46,28 @@ type Settings struct {
 // Breaker is safe for concurrent use. It owns no goroutine and no timer. A nil
 // *Breaker is always closed.
 type Breaker struct {
-	settings Settings
-	changes  changes
+	name         string
+	openFor      time.Duration
+	probeTimeout time.Duration
+	start        time.Time // what openUntil counts from
+	settings     Settings
+	changes      changes
 
-	// mu guards all below.
+	// inner decides. Reset puts another one in its place; turning keeps apart what
+	// the old one still decides and that.
+	inner   atomic.Pointer[inner]
+	turning sync.Mutex
+
+	// phase and openUntil are written with turning held, by the inner of now in its
+	// OnStateChange, under its mutex, and by Reset. So they are never behind what
+	// has been decided.
+	phase     atomic.Uint64
+	openUntil atomic.Int64 // nanoseconds since start
+
+	// mu serializes the calls that come while the breaker is not closed, so
+	// that who gets the probe's place and who is noted as holding it are one.
 	mu    sync.Mutex
-	state State
-	// phase counts the states that there have been: a result counts in the one in which its
-	// call was let through.
-	phase     uint64
-	outcomes  outcomes // of the closed state
-	openUntil time.Time
-	probe     *pass // who has the place of the probe; nil for nobody
-}
-
-// pass is the right to make one call.
-type pass struct {
-	breaker *Breaker
-	phase   uint64
-	expires time.Time // of a probe, when it loses its place
-	settled atomic.Bool
+	probe *probe // the last probe; nil before the first
 }
 
 // New returns a closed breaker.
@@ -75,28 +84,66 @@ func New(s Settings) *Breaker {
 	if s.ProbeTimeout <= 0 {
 		s.ProbeTimeout = s.OpenFor
 	}
-	return &Breaker{settings: s, changes: changes{name: s.Name, listener: s.OnChange}, outcomes: newOutcomes(s.Window)}
+	b := &Breaker{
+		name:         s.Name,
+		openFor:      s.OpenFor,
+		probeTimeout: s.ProbeTimeout,
+		start:        time.Now(),
+		settings:     s,
+		changes:      changes{name: s.Name, listener: s.OnChange},
+	}
+	b.inner.Store(b.newInner())
+	return b
 }
 
-// turn begins a phase, which knows nothing of the one before. mu is held.
-func (b *Breaker) turn(to State, now time.Time) {
-	if b.state != to {
-		b.changes.add(b.state, to)
+// inner is gobreaker's state machine. It cannot be told to close.
+type inner struct {
+	*gobreaker.TwoStepCircuitBreaker[struct{}]
+}
+
+// newInner returns a closed one, which tells b what it decides for as long as it is
+// the one of b.
+func (b *Breaker) newInner() *inner {
+	s, made := b.settings, &inner{}
+	made.TwoStepCircuitBreaker = gobreaker.NewTwoStepCircuitBreaker[struct{}](gobreaker.Settings{
+		Name:         s.Name,
+		MaxRequests:  1, // one probe, and one success closes
+		Interval:     s.Window,
+		BucketPeriod: max(s.Window/buckets, 1),
+		// inner is open until its timeout has been exceeded, and 0 is a
+		// default of its own. One nanosecond less, and a call that waited as
+		// long as it was told gets through.
+		Timeout:       max(s.OpenFor-1, 1),
+		ReadyToTrip:   func(c gobreaker.Counts) bool { return trips(c, s.Failures) },
+		IsExcluded:    func(err error) bool { return errors.Is(err, errIgnored) },
+		OnStateChange: func(_ string, from, to gobreaker.State) { b.changed(made, State(from), State(to)) },
+	})
+	return made
+}
+
+// trips is the rule of the package comment.
+func trips(c gobreaker.Counts, failures uint32) bool {
+	if c.TotalFailures < failures {
+		return false
 	}
-	b.state, b.probe = to, nil
-	b.phase++
-	b.outcomes.clear()
+	outcomes := uint64(c.TotalFailures) + uint64(c.TotalSuccesses)
+	run := uint64(c.ConsecutiveFailures)
+	return 2*uint64(c.TotalFailures) >= outcomes ||
+		run >= uint64(failures) && 100*run >= outcomes
+}
+
+// changed runs under the mutex of the inner that tells of the change.
+func (b *Breaker) changed(by *inner, from, to State) {
+	b.turning.Lock()
+	defer b.turning.Unlock()
+	if b.inner.Load() != by {
+		return // it has been replaced: it speaks of another time
+	}
 	if to == Open {
-		b.openUntil = now.Add(b.settings.OpenFor)
+		b.openUntil.Store(int64(time.Since(b.start) + b.openFor))
 	}
-}
-
-// look turns open into half-open when it is time, and returns the state. mu is held.
-func (b *Breaker) look(now time.Time) State {
-	if b.state == Open && !now.Before(b.openUntil) {
-		b.turn(HalfOpen, now)
-	}
-	return b.state
+	b.phase.Store(uint64(phase(b.phase.Load()).next(to)))
+	b.changes.add(from, to)
 }
 
 // Reset closes the breaker and forgets what it has counted: for whoever knows that
@@ -106,10 +153,24 @@ func (b *Breaker) Reset() {
 	if b == nil {
 		return
 	}
-	defer b.changes.deliver()
+	b.renew()
+	b.changes.deliver()
+}
+
+func (b *Breaker) renew() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.turn(Closed, time.Now())
+	b.turning.Lock()
+	defer b.turning.Unlock()
+	now := phase(b.phase.Load())
+	// The phase first: what was let through in the one before must find that it is
+	// over before it finds an inner that would count it.
+	b.phase.Store(uint64(now.next(Closed)))
+	b.inner.Store(b.newInner())
+	b.probe = nil
+	if now.state() != Closed {
+		b.changes.add(now.state(), Closed)
+	}
 }
 
 // State returns the present state.
@@ -117,44 +178,30 @@ func (b *Breaker) State() State {
 	if b == nil {
 		return Closed
 	}
-	defer b.changes.deliver()
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.look(time.Now())
+	state := State(b.inner.Load().State()) // turns open into half-open when it is time
+	b.changes.deliver()
+	return state
 }
 
 // RetryAfter returns how long a call that would be refused now should wait: the
 // rest of OpenFor, or a short while when a probe is under way. 0 when a call
 // would be let through.
 func (b *Breaker) RetryAfter() time.Duration {
-	if b == nil {
+	switch state := b.State(); state {
+	case Open:
+		return b.openLeft()
+	case HalfOpen:
+		b.mu.Lock()
+		defer b.mu.Unlock()
+		return b.probe.left(time.Now())
+	case Closed:
 		return 0
+	default:
+		panic("breaker: no such state: " + state.String())
 	}
-	defer b.changes.deliver()
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	now := time.Now()
-	b.look(now)
-	return b.left(now)
 }
 
-const (
-	// probeWait is what a call is told that finds a probe under way. The probe may be
-	// done at any moment, so it is worth asking again soon.
-	probeWait = time.Second
-	// soon is the least that a refusal tells to wait. What was in the way may be gone
-	// by the time that the answer is put together, but "0" would read as "no idea".
-	soon = time.Millisecond
-)
-
-// left is how long nothing is let through: until the breaker has been open for its time, or
-// the probe expires, of which at most probeWait is told; 0 when a call is let through. mu is held.
-func (b *Breaker) left(now time.Time) time.Duration {
-	switch {
-	case b.state == Open:
-		return max(soon, b.openUntil.Sub(now))
-	case b.state == HalfOpen && b.probe != nil && now.Before(b.probe.expires):
-		return max(soon, min(probeWait, b.probe.expires.Sub(now)))
-	}
-	return 0
+// openLeft returns the rest of OpenFor, at least soon.
+func (b *Breaker) openLeft() time.Duration {
+	return max(soon, time.Duration(b.openUntil.Load())-time.Since(b.start))
 }

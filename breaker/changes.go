@@ -10,7 +10,7 @@ import (
 // no gap and ends at the truth.
 const maxChanges = 16
 
-// changes carries changes of state from under the breaker's mutex, where they happen,
+// changes carries changes of state from under inner's mutex, where they happen,
 // to the listener, who is called without a lock.
 type changes struct {
 	name     string

@@ -14,13 +14,19 @@
 //	└──────────────────────────────────────────────────────────────┘
 //	   ignored, or lost for ProbeTimeout: the next call is the probe
 //
-// A probe whose result never comes (a panic, a forgotten done) loses its place after
-// ProbeTimeout, and the next call is the probe. No timer is needed for it: only a call
-// that wants the place cares, so such a call looks whether the place has run out.
+// The state machine and the rolling window are sony/gobreaker's. What is added:
 //
-// A result is counted when it arrives, and not when its call began: a backend that hangs
-// until a timeout as long as the window (30 s is the default of both) would else never
-// trip it.
+//   - A probe whose result never comes (a panic, a forgotten done) holds
+//     gobreaker in half-open for good: that state has no timeout there. Here
+//     a probe loses its place after ProbeTimeout, and the next call is the
+//     probe. No timer is needed for it: only a call that wants the place
+//     cares, so such a call looks whether the place has run out.
+//   - gobreaker dates a result to the moment its call began, and drops it when
+//     that moment has left the window. A backend that hangs until a timeout as
+//     long as the window (30 s is the default of both) would never trip it.
+//     Here a result is counted when it arrives.
+//   - gobreaker calls its OnStateChange under its mutex, so a listener that
+//     asks for the state is stuck. Here OnChange is called without any lock.
 //
 // # When it trips
 //

@@ -1,12 +1,15 @@
 package breaker
 
-import "fmt"
+import (
+	"errors"
+	"fmt"
+)
 
 // State of a breaker.
 type State uint8
 
-// The states, by what they let through: each less than the one before. The metric of
-// them, sidecall.breaker.state, has their numbers.
+// The states, with gobreaker's own numbers, which are those of the metric
+// sidecall.breaker.state: each lets less through than the one before.
 const (
 	// Closed: calls go through.
 	Closed State = iota
@@ -39,3 +42,35 @@ const (
 	// Failure: it is not.
 	Failure
 )
+
+// counts reports whether the outcome says anything. One that does not exist says
+// nothing.
+func (o Outcome) counts() bool { return o == Success || o == Failure }
+
+// What inner is told about outcomes: nil is a success.
+var (
+	errFailure = errors.New("failure")
+	errIgnored = errors.New("ignored")
+)
+
+// err is how inner is told.
+func (o Outcome) err() error {
+	switch o {
+	case Success:
+		return nil
+	case Failure:
+		return errFailure
+	case Ignored: // as one that does not exist
+	}
+	return errIgnored
+}
+
+// phase is a state and its number in the history of a breaker: two phases are
+// equal only if the state has not changed between them, not even there and back.
+type phase uint64
+
+const stateBits = 2
+
+func (p phase) state() State { return State(p & (1<<stateBits - 1)) }
+
+func (p phase) next(s State) phase { return (p>>stateBits+1)<<stateBits | phase(s) }
