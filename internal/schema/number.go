@@ -62,11 +62,34 @@ func appendNumber(dst []byte, text string) ([]byte, error) {
 		return dst, err
 	}
 	if math.Abs(f) >= 1<<53 { // below that a double holds every integer
-		if given := rational(json.Number(text)); given.IsInt() && given.Cmp(rational(f)) != 0 {
-			return append(dst, given.Num().String()...), nil
+		if given := longInteger(text); given != "" && given != strconv.FormatFloat(f, 'f', -1, 64) {
+			return append(dst, given...), nil
 		}
 	}
 	return appendDouble(dst, f), nil
+}
+
+// longInteger is a JSON number that is far from zero, without an exponent and with all its digits. It is
+// empty when the number is no integer, or has at most 15 digits before its zeros, which a double gives
+// back. big.Rat would say so too, at ten times the cost.
+func longInteger(text string) string {
+	number, negative := strings.CutPrefix(text, "-")
+	mantissa, exponent := number, 0
+	if i := strings.IndexAny(number, "eE"); i >= 0 {
+		mantissa = number[:i]
+		exponent, _ = strconv.Atoi(number[i+1:]) // checkNumber has bounded it
+	}
+	whole, fraction, _ := strings.Cut(mantissa, ".")
+	digits := strings.TrimRight(whole+fraction, "0")
+	zeros := len(whole) + exponent - len(digits)
+	if zeros < 0 || len(digits) <= 15 {
+		return ""
+	}
+	digits = strings.TrimLeft(digits+strings.Repeat("0", zeros), "0")
+	if negative {
+		return "-" + digits
+	}
+	return digits
 }
 
 // shortInteger reports whether text is an integer that is canonical as it
