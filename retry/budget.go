@@ -47,7 +47,7 @@ type Budget struct {
 	start time.Time
 
 	mu sync.Mutex
-	// last is the number of the slot that was counted in last, counted from the start.
+	// last is the second that was counted in last, from the start.
 	last   int64
 	recent [slots]counts
 }
@@ -102,8 +102,8 @@ func (b *Budget) retryAt(now time.Time) bool {
 	return true
 }
 
-// slot is the one of an instant, and empties those that it has left behind. Of an instant
-// before the last one it is the last one's. mu is held.
+// slot returns the counts of an instant's second, after it has emptied those that have left the window.
+// An instant that comes late counts as the last one does. mu is held.
 func (b *Budget) slot(now time.Time) *counts {
 	for present := int64(now.Sub(b.start) / slotWidth); b.last < present; {
 		b.last = max(b.last+1, present-slots+1)

@@ -91,62 +91,49 @@ func (s *selection) evaluate(v *view) (ref.Val, error) {
 
 // locate follows a pointer through JSON text and returns the text it points to.
 func locate(text []byte, steps []string) (json.RawMessage, error) {
-	decoder := jsontext.NewDecoder(bytes.NewBuffer(text), backend.LooseJSON...)
 	for _, name := range steps {
-		token, err := decoder.ReadToken()
-		if err != nil {
-			return nil, errNotJSON
-		}
-		switch token.Kind() {
-		case '{':
-			err = enterMember(decoder, name)
-		case '[':
-			err = enterItem(decoder, name)
-		default:
-			err = errAbsent
-		}
-		if err != nil {
+		var err error
+		if text, err = child(text, name); err != nil {
 			return nil, err
 		}
 	}
-	value, err := decoder.ReadValue()
+	return text, nil
+}
+
+// child is the text of a member or an item of JSON text. Of two members with one name it is the last
+// one's, as for parse.
+func child(text []byte, name string) ([]byte, error) {
+	decoder := jsontext.NewDecoder(bytes.NewBuffer(text), backend.LooseJSON...)
+	token, err := decoder.ReadToken()
 	if err != nil {
 		return nil, errNotJSON
 	}
-	return json.RawMessage(bytes.TrimSpace(value)), nil
-}
-
-func enterMember(decoder *jsontext.Decoder, name string) error {
-	for decoder.PeekKind() == '"' {
-		token, err := decoder.ReadToken()
-		if err != nil {
-			return errNotJSON
-		}
-		if token.String() == name {
-			return nil
-		}
-		if err := decoder.SkipValue(); err != nil {
-			return errNotJSON
-		}
-	}
-	return errAbsent
-}
-
-func enterItem(decoder *jsontext.Decoder, name string) error {
+	isObject := token.Kind() == '{'
 	index, err := strconv.Atoi(name)
-	if err != nil || index < 0 {
-		return errAbsent
+	if !isObject && (token.Kind() != '[' || err != nil) {
+		return nil, errAbsent
 	}
-	for range index {
-		if kind := decoder.PeekKind(); kind == ']' {
-			return errAbsent
+	var found []byte
+	for i := 0; (isObject || i <= index) && decoder.PeekKind() != '}' && decoder.PeekKind() != ']'; i++ {
+		isIt := i == index
+		if isObject {
+			key, err := decoder.ReadToken()
+			if err != nil {
+				return nil, errNotJSON
+			}
+			isIt = key.String() == name
 		}
-		if err := decoder.SkipValue(); err != nil {
-			return errNotJSON
+		value, err := decoder.ReadValue()
+		if err != nil {
+			return nil, errNotJSON
+		}
+		if isIt {
+			end := decoder.InputOffset()
+			found = text[end-int64(len(value)) : end : end]
 		}
 	}
-	if decoder.PeekKind() == ']' {
-		return errAbsent
+	if found == nil {
+		return nil, errAbsent
 	}
-	return nil
+	return found, nil
 }

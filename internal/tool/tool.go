@@ -38,7 +38,7 @@ var effectNames = [...]string{
 // String returns the name used in the config file and in records.
 func (e Effect) String() string { return Named("effect", effectNames[:], e) }
 
-// Named is the name of a value of an enumeration, of which kind says which.
+// Named is the name of a value of an enumeration; kind(7) where names has none for it.
 func Named[V ~uint8](kind string, names []string, v V) string {
 	if int(v) < len(names) && names[v] != "" {
 		return names[v]
