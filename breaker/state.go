@@ -8,7 +8,8 @@ import (
 // State of a breaker.
 type State uint8
 
-// The states, with gobreaker's own numbers.
+// The states, with gobreaker's own numbers, which are those of the metric
+// sidecall.breaker.state: each lets less through than the one before.
 const (
 	// Closed: calls go through.
 	Closed State = iota

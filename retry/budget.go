@@ -1,7 +1,7 @@
 package retry
 
 import (
-	"sync/atomic"
+	"sync"
 	"time"
 )
 
@@ -19,11 +19,6 @@ const (
 const (
 	slots     = 10
 	slotWidth = time.Second
-
-	// epochShift splits a slot: the upper half says which second it counts,
-	// the lower half how much.
-	epochShift = 32
-	countMask  = 1<<epochShift - 1
 )
 
 // Budget is the retry budget of one backend: it caps how much load retries may
@@ -45,15 +40,20 @@ const (
 // gRPC proposal A6 has a token bucket without time: it recovers by successes
 // alone, which a backend with little traffic is slow to produce.
 //
-// A Budget costs one atomic operation per request, takes no lock and is a few
-// hundred bytes for good. A nil *Budget grants everything.
+// A Budget is a few hundred bytes for good. A nil *Budget grants everything.
 type Budget struct {
 	share, floor float64
 
-	start    time.Time
-	requests ring
-	retries  ring
+	start time.Time
+
+	mu sync.Mutex
+	// last is the second that was counted in last, from the start.
+	last   int64
+	recent [slots]counts
 }
+
+// counts are those of a slot.
+type counts struct{ requests, retries uint64 }
 
 // NewBudget returns a budget with nothing spent: share is how many retries there may be
 // per recent request, floor how many per second in any case.
@@ -70,86 +70,53 @@ func (b *Budget) Recent() (requests, retries int) {
 	if b == nil {
 		return 0, 0
 	}
-	epoch := b.epoch(time.Now())
-	return int(b.requests.sum(epoch)), int(b.retries.sum(epoch))
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.slot(time.Now())
+	all := b.sum()
+	return int(all.requests), int(all.retries)
 }
 
 // requestAt counts one request, which is to say the first attempt of one call.
 func (b *Budget) requestAt(now time.Time) {
-	if b != nil {
-		b.requests.add(b.epoch(now))
+	if b == nil {
+		return
 	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.slot(now).requests++
 }
 
-// retryAt takes first and looks afterwards. Of retries that come together the
-// last to be counted sees all the others, so they can never be too many between
-// them; they may be one or two fewer than allowed.
 func (b *Budget) retryAt(now time.Time) bool {
 	if b == nil {
 		return true
 	}
-	epoch := b.epoch(now)
-	b.retries.add(epoch)
-	allowed := max(b.share*float64(b.requests.sum(epoch)), b.floor*BudgetWindow.Seconds())
-	if float64(b.retries.sum(epoch)) <= allowed {
-		return true
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	slot, all := b.slot(now), b.sum()
+	allowed := max(b.share*float64(all.requests), b.floor*BudgetWindow.Seconds())
+	if float64(all.retries+1) > allowed {
+		return false
 	}
-	b.retries.takeBack(epoch)
-	return false
+	slot.retries++
+	return true
 }
 
-// epoch numbers the seconds of the budget's life, from 1: 0 is a slot that was
-// never used. 32 bits last for 136 years.
-func (b *Budget) epoch(now time.Time) uint64 {
-	return uint64(max(0, now.Sub(b.start))/slotWidth) + 1
+// slot returns the counts of an instant's second, after it has emptied those that have left the window.
+// An instant that comes late counts as the last one does. mu is held.
+func (b *Budget) slot(now time.Time) *counts {
+	for present := int64(now.Sub(b.start) / slotWidth); b.last < present; {
+		b.last = max(b.last+1, present-slots+1)
+		b.recent[b.last%slots] = counts{}
+	}
+	return &b.recent[b.last%slots]
 }
 
-// ring counts per second, over the last seconds. Old counts are never cleared;
-// a slot's epoch says that they are old.
-type ring [slots]atomic.Uint64
-
-// add counts one.
-func (r *ring) add(epoch uint64) {
-	slot := &r[epoch%slots]
-	for {
-		old := slot.Load()
-		next := epoch<<epochShift | 1
-		if old>>epochShift >= epoch {
-			// The same second; or a later one, if this goroutine has slept
-			// for a whole window. It then counts as late as it is.
-			if old&countMask == countMask {
-				return // full: four billion in one second
-			}
-			next = old + 1
-		}
-		if slot.CompareAndSwap(old, next) {
-			return
-		}
+// sum adds up the window. mu is held.
+func (b *Budget) sum() (all counts) {
+	for _, slot := range b.recent {
+		all.requests += slot.requests
+		all.retries += slot.retries
 	}
-}
-
-// takeBack undoes one add, unless its second has left the window.
-func (r *ring) takeBack(epoch uint64) {
-	slot := &r[epoch%slots]
-	for {
-		old := slot.Load()
-		if old>>epochShift != epoch || old&countMask == 0 {
-			return
-		}
-		if slot.CompareAndSwap(old, old-1) {
-			return
-		}
-	}
-}
-
-// sum adds up the window that ends with epoch.
-func (r *ring) sum(epoch uint64) uint64 {
-	var sum uint64
-	for i := range r {
-		slot := r[i].Load()
-		if from := slot >> epochShift; from <= epoch && epoch-from < slots {
-			sum += slot & countMask
-		}
-	}
-	return sum
+	return all
 }

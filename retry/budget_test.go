@@ -176,25 +176,12 @@ func TestNoBudgetGrantsEverything(t *testing.T) {
 	}
 }
 
-func TestRingCountsALateComerAsLateAsItIs(t *testing.T) {
-	var r ring
-	r.add(slots + 1)
-	r.add(1) // took its time for a whole window before it came to count
-	if got := r.sum(slots + 1); got != 2 {
-		t.Errorf("sum %d, want 2", got)
-	}
-	r.takeBack(1) // its second is gone: there is nothing to take back
-	if got := r.sum(slots + 1); got != 2 {
-		t.Errorf("sum %d after a late takeBack, want 2", got)
-	}
-}
-
-func TestRingIsFullBeforeItOverflows(t *testing.T) {
-	var r ring
-	r[1].Store(1<<epochShift | countMask)
-	r.add(1)
-	if got := r.sum(1); got != countMask {
-		t.Errorf("sum %d, want %d", got, countMask)
+func TestBudgetCountsALateComerAsLateAsItIs(t *testing.T) {
+	b := NewBudget(BudgetShare, BudgetFloor)
+	b.requestAt(b.start.Add(BudgetWindow))
+	b.requestAt(b.start) // took its time for a whole window before it came to count
+	if got := b.sum().requests; got != 2 {
+		t.Errorf("%d requests counted, want 2", got)
 	}
 }
 

@@ -12,7 +12,6 @@ import (
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/durationpb"
 
-	"github.com/sidecall/sidecall/breaker"
 	"github.com/sidecall/sidecall/internal/call/result"
 	"github.com/sidecall/sidecall/internal/catalog"
 	sidecallv1 "github.com/sidecall/sidecall/proto/sidecall/v1"
@@ -75,9 +74,11 @@ func (o *Operator) fit(res *sidecallv1.GetOverviewResponse) {
 }
 
 func overviewOf(route *catalog.Route) *sidecallv1.ToolOverview {
+	// Of the two the state that lets less through.
+	state := max(route.Breaker.State(), route.Connection.State())
 	t := &sidecallv1.ToolOverview{
 		ToolName: route.Tool.Name, Effect: result.Effect(route.Tool.Effect), Backend: route.Tool.Backend,
-		Breaker: worse(route.Breaker, route.Connection), Refused: route.Refused,
+		Breaker: state.String(), Refused: route.Refused,
 	}
 	if blocked := route.Blocked(); blocked > 0 {
 		t.BlockedFor = durationpb.New(blocked)
@@ -85,21 +86,6 @@ func overviewOf(route *catalog.Route) *sidecallv1.ToolOverview {
 	requests, retries := route.Retries.Recent()
 	t.RecentRequests, t.RecentRetries = int32(min(requests, math.MaxInt32)), int32(min(retries, math.MaxInt32))
 	return t
-}
-
-// worse is the state of the breaker that lets less through.
-func worse(breakers ...*breaker.Breaker) string {
-	state := breaker.Closed
-	for _, b := range breakers {
-		if b == nil {
-			continue
-		}
-		switch s := b.State(); {
-		case s == breaker.Open, s == breaker.HalfOpen && state == breaker.Closed:
-			state = s
-		}
-	}
-	return state.String()
 }
 
 // series are metrics by their name.

@@ -8,7 +8,6 @@ import (
 	"maps"
 	"os"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strings"
 	"syscall"
@@ -62,7 +61,7 @@ func holdsSecrets(cfg *config.Config) bool {
 	}
 	for _, group := range values {
 		for name, value := range group {
-			if value.Reveal() != "" && secretName.MatchString(name) && len(value.References()) == 0 {
+			if value.Reveal() != "" && config.SecretName.MatchString(name) && len(value.References()) == 0 {
 				return true
 			}
 		}
@@ -200,7 +199,3 @@ func writableByOthers(info fs.FileInfo) bool {
 	foreign := owner.Uid != 0 && int(owner.Uid) != os.Geteuid()
 	return mode&0o002 != 0 || mode&0o020 != 0 && owner.Gid != owner.Uid || mode&0o200 != 0 && foreign
 }
-
-// secretName is the name of a variable or header whose value is a secret,
-// however it is written in the config file.
-var secretName = regexp.MustCompile(`(?i)token|secret|key|passw|_pass|pass_|_pwd|pwd_|credential|auth|cookie`)

@@ -150,7 +150,7 @@ func inspectURL(text config.Text, allowPrivate bool, found *problems, at []strin
 		found.add(config.RuleLiteralSecret, literalSecret, at...)
 	}
 	for name := range u.Query() {
-		if secretName.MatchString(name) && !strings.Contains(text.String(), "${") {
+		if config.SecretName.MatchString(name) && !strings.Contains(text.String(), "${") {
 			found.add(config.RuleLiteralSecret, literalSecret, at...)
 		}
 	}
@@ -172,7 +172,7 @@ func isReference(s config.Secret) bool {
 
 func inspectSecrets(values map[string]config.Secret, found *problems, at []string) {
 	for name, value := range values {
-		if secretName.MatchString(name) && value.Reveal() != "" && !isReference(value) {
+		if config.SecretName.MatchString(name) && value.Reveal() != "" && !isReference(value) {
 			found.add(config.RuleLiteralSecret, literalSecret, append(slices.Clone(at), name)...)
 		}
 	}

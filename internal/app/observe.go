@@ -13,7 +13,7 @@ func observeBreakers(g *inForce, t *telemetry.Telemetry) error {
 	return t.Gauge("sidecall.breaker.state", "State of each breaker, of a backend's connection by the name of the backend and of a tool as BACKEND/TOOL: 0 closed, 1 half-open, 2 open.",
 		func(report func(int64, string, string)) {
 			g.Load().breakers(func(name string, state breaker.State) {
-				report(stateNumber(state), "sidecall.breaker", name)
+				report(int64(state), "sidecall.breaker", name)
 			})
 		})
 }
@@ -41,19 +41,6 @@ func number(is bool) int64 {
 		return 1
 	}
 	return 0
-}
-
-// stateNumber is the number of a state in the metric.
-func stateNumber(state breaker.State) int64 {
-	switch state {
-	case breaker.Closed:
-		return 0
-	case breaker.HalfOpen:
-		return 1
-	case breaker.Open:
-		return 2
-	}
-	return -1 // no state that the metric's description knows
 }
 
 // observeJournal registers the metrics of the settlements that did not reach

@@ -45,7 +45,7 @@ func secretsOf(given entrusted) (found secrets) {
 		found.references(text.References())
 	}
 	for _, name := range given.passed {
-		if value, ok := os.LookupEnv(name); ok && secretName.MatchString(name) {
+		if value, ok := os.LookupEnv(name); ok && config.SecretName.MatchString(name) {
 			found.know(value)
 		}
 	}
@@ -100,7 +100,7 @@ func (s *secrets) value(name string, value config.Secret) {
 	switch {
 	case harmlessHeader(name):
 		s.references(refs)
-	case secretName.MatchString(name):
+	case config.SecretName.MatchString(name):
 		s.know(text)
 	case len(refs) > 0:
 		s.references(refs)
@@ -117,7 +117,7 @@ func (s *secrets) value(name string, value config.Secret) {
 // name it is plain that they hold a secret.
 func (s *secrets) references(refs []config.Reference) {
 	for _, ref := range refs {
-		if ref.FromFile() || secretName.MatchString(ref.Name) {
+		if ref.FromFile() || config.SecretName.MatchString(ref.Name) {
 			s.know(ref.Value)
 		}
 	}
@@ -180,7 +180,7 @@ func (s *secrets) keys(text string) {
 		return
 	}
 	for name, member := range object {
-		if value, ok := member.(string); ok && secretName.MatchString(name) && !isPlace(value) {
+		if value, ok := member.(string); ok && config.SecretName.MatchString(name) && !isPlace(value) {
 			s.part(value)
 		}
 	}

@@ -7,7 +7,6 @@ import (
 	"errors"
 	"io"
 	"net"
-	"net/http"
 	"os"
 	"regexp"
 	"syscall"
@@ -97,13 +96,6 @@ func NoneFit() *tool.Failure {
 func Unprocessed(err error) bool {
 	_, ok := unprocessedCause(err)
 	return ok
-}
-
-// Refuses reports whether an HTTP status says that a request was looked at and not carried out: 4xx, and
-// 307 and 308, which want it sent elsewhere. After the other 3xx it may have been, as a form that is answered
-// with 303, and what no such request should get (101, 304) proves nothing.
-func Refuses(status int) bool {
-	return status >= 400 && status < 500 || status == http.StatusTemporaryRedirect || status == http.StatusPermanentRedirect
 }
 
 // cause is what went wrong, in the words of telemetry and of the model.

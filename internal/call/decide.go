@@ -124,21 +124,17 @@ func (e Settlements) decideAs(ctx context.Context, w unsettled, made *sidecallv1
 	listed := dedupe.Listed{Key: w.Key, Record: w.record}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), SettleTimeout)
 	defer cancel()
-	if made.GetState() == sidecallv1.ExecutionState_EXECUTION_STATE_HELD {
-		encoded, err := proto.Marshal(made)
-		if err != nil {
-			return false, err
-		}
-		verdict, err := e.Dedupe.Resolve(ctx, listed, dedupe.Held, encoded)
-		return verdict == dedupe.Settled, err
+	state, kept := dedupe.Held, proto.Message(made)
+	if made.GetState() == sidecallv1.ExecutionState_EXECUTION_STATE_DONE {
+		a := result.For{ID: w.Key.ID}.Refused(w.subject().Denied(decider(made), made.GetReason(), w.record.MayHaveRun()), 0)
+		a.Recorded, a.Resolution = true, made
+		state, kept = dedupe.Done, rendered(a)
 	}
-	a := result.For{ID: w.Key.ID}.Refused(w.subject().Denied(decider(made), made.GetReason(), w.record.MayHaveRun()), 0)
-	a.Recorded, a.Resolution = true, made
-	encoded, err := proto.Marshal(rendered(a))
+	encoded, err := proto.Marshal(kept)
 	if err != nil {
 		return false, err
 	}
-	verdict, err := e.Dedupe.Resolve(ctx, listed, dedupe.Done, encoded)
+	verdict, err := e.Dedupe.Resolve(ctx, listed, state, encoded)
 	return verdict == dedupe.Settled, err
 }
 

@@ -75,12 +75,7 @@ func unfit(id id) *tool.Error {
 
 // text is a text of a request as it can be logged and answered: a front may hand
 // over bytes that are not UTF-8.
-func text(s string) string {
-	if utf8.ValidString(s) {
-		return s
-	}
-	return strings.ToValidUTF8(s, "\uFFFD")
-}
+func text(s string) string { return strings.ToValidUTF8(s, "\uFFFD") }
 
 // texts are labels likewise.
 func texts(labels map[string]string) map[string]string {

@@ -7,7 +7,6 @@ import (
 	"time"
 	"unicode/utf8"
 
-	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	"github.com/sidecall/sidecall/dedupe"
@@ -184,8 +183,8 @@ func (e Settlements) takeArguments(ctx context.Context, u unsettled, text string
 
 // keptArguments are those that the record of a call has; empty where that is not all of them.
 func keptArguments(record dedupe.Record) string {
-	kept := new(sidecallv1.CallDetails)
-	if proto.Unmarshal(record.Details, kept) != nil || kept.GetArgumentsCut() {
+	kept := detailsOf(record)
+	if kept.GetArgumentsCut() {
 		return ""
 	}
 	return kept.GetArgumentsJson()

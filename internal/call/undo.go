@@ -8,7 +8,6 @@ import (
 	"strings"
 	"time"
 
-	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	"github.com/sidecall/sidecall/dedupe"
@@ -96,10 +95,7 @@ func (h *effectQuery) list(ctx context.Context) (effects []*sidecallv1.Committed
 // asked for.
 func (h *effectQuery) effect(ctx context.Context, listed dedupe.Listed) (*sidecallv1.CommittedEffect, error) {
 	key, record := listed.Key, listed.Record
-	details := new(sidecallv1.CallDetails)
-	if err := proto.Unmarshal(record.Details, details); err != nil {
-		details = new(sidecallv1.CallDetails)
-	}
+	details := detailsOf(record)
 	if h.id != "" && h.id != key.ID || !h.all && h.prompt != details.GetPromptId() || record.Effect == tool.ReadOnly || strings.HasPrefix(key.ID, undoPrefix) {
 		return nil, nil
 	}

@@ -11,7 +11,6 @@ import (
 	"syscall"
 
 	"github.com/sidecall/sidecall/internal/config"
-	"github.com/sidecall/sidecall/internal/tool"
 )
 
 // What a command and the stand-in behind it tell each other, as headers.
@@ -51,7 +50,7 @@ func (s *commandStandIn) handler(stop <-chan struct{}) http.Handler {
 			x.write(http.StatusNotFound, "text/plain", nil)
 			return
 		}
-		switch f := s.ledger.request(one, sameInput(one, x)); f.kind {
+		switch f := s.ledger.request(one, one.sameness(r.Header.Get(keyHeader), digest(x.body))); f.kind {
 		case empty:
 			x.write(http.StatusOK, "text/plain", nil)
 		case toolError:
@@ -63,18 +62,6 @@ func (s *commandStandIn) handler(stop <-chan struct{}) http.Handler {
 			}
 		}
 	})
-}
-
-// sameInput is what makes two executions of a command one effect.
-func sameInput(t target, x *exchange) string {
-	switch t.effect {
-	case tool.Keyed:
-		return x.r.Header.Get(keyHeader)
-	case tool.Idempotent:
-		return digest(x.body)
-	case tool.ReadOnly, tool.NonIdempotent:
-	}
-	return ""
 }
 
 // redirectCommands lets the tools of an exec backend run the stand-in program,

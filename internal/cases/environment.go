@@ -3,7 +3,6 @@ package cases
 import (
 	"errors"
 	"os"
-	"regexp"
 	"strings"
 
 	"github.com/sidecall/sidecall/internal/config"
@@ -19,11 +18,8 @@ type environment struct{}
 
 var _ config.Environment = environment{}
 
-// secretName is the name of a variable that is a secret.
-var secretName = regexp.MustCompile(`(?i)token|secret|key|passw|_pass|pass_|_pwd|pwd_|credential|auth|cookie`)
-
 func (environment) Getenv(name string) (string, bool) {
-	if value, ok := os.LookupEnv(name); ok && value != "" && !secretName.MatchString(name) {
+	if value, ok := os.LookupEnv(name); ok && value != "" && !config.SecretName.MatchString(name) {
 		return value, true
 	}
 	upper := strings.ToUpper(name)

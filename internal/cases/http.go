@@ -2,8 +2,6 @@ package cases
 
 import (
 	"cmp"
-	"crypto/sha256"
-	"encoding/hex"
 	"net/http"
 	"net/url"
 	"regexp"
@@ -11,7 +9,6 @@ import (
 	"strings"
 
 	"github.com/sidecall/sidecall/internal/config"
-	"github.com/sidecall/sidecall/internal/tool"
 )
 
 // httpStandIn stands in for an http backend.
@@ -59,7 +56,8 @@ func (s *httpStandIn) handler(stop <-chan struct{}) http.Handler {
 			x.write(http.StatusNotFound, "text/plain", []byte("no tool of the config has this request"))
 			return
 		}
-		f := s.ledger.request(one, s.sameness(one, x))
+		key := r.Header.Get(cmp.Or(one.http.IdempotencyHeader, keyHeader))
+		f := s.ledger.request(one, one.sameness(key, r.Method+" "+r.URL.String()+" "+digest(x.body)))
 		if !x.fail(one, f) {
 			x.answer(*f.body)
 		}
@@ -86,19 +84,6 @@ func (s *httpStandIn) tool(r *http.Request) (target, bool) {
 	return fitting[0], true
 }
 
-// sameness is what makes two executions one effect: as a backend does that is what
-// its declaration says.
-func (s *httpStandIn) sameness(t target, x *exchange) string {
-	switch t.effect {
-	case tool.Keyed:
-		return x.r.Header.Get(cmp.Or(t.http.IdempotencyHeader, "Idempotency-Key"))
-	case tool.Idempotent:
-		return x.r.Method + " " + x.r.URL.String() + " " + digest(x.body)
-	case tool.ReadOnly, tool.NonIdempotent:
-	}
-	return ""
-}
-
 // redirectHTTP lets the config find the stand-in instead of its backend.
 func redirectHTTP(b *config.HTTPBackend, to string) {
 	path := ""
@@ -107,9 +92,4 @@ func redirectHTTP(b *config.HTTPBackend, to string) {
 	}
 	b.BaseURL, b.AllowPrivate = config.NewText(to+path), true
 	b.Proxy, b.TLS = config.Secret{}, nil
-}
-
-func digest(body []byte) string {
-	sum := sha256.Sum256(body)
-	return hex.EncodeToString(sum[:8])
 }

@@ -1,6 +1,8 @@
 package cases
 
 import (
+	"crypto/sha256"
+	"encoding/hex"
 	"net/http"
 	"sync"
 
@@ -68,6 +70,24 @@ func (l *ledger) request(t target, sameness string) fault {
 		l.effects[t.name]++
 	}
 	return f
+}
+
+// sameness is what makes two executions of a tool one effect, as its declaration says: the key that was sent
+// with it, or what it was asked.
+func (t target) sameness(key, asked string) string {
+	switch t.effect {
+	case tool.Keyed:
+		return key
+	case tool.Idempotent:
+		return asked
+	case tool.ReadOnly, tool.NonIdempotent:
+	}
+	return ""
+}
+
+func digest(body []byte) string {
+	sum := sha256.Sum256(body)
+	return hex.EncodeToString(sum[:8])
 }
 
 // answer is what a tool answers.

@@ -12,7 +12,6 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/sidecall/sidecall/internal/config"
-	"github.com/sidecall/sidecall/internal/tool"
 )
 
 // mcpStandIn stands in for an mcp backend: a server of the official SDK, over HTTP,
@@ -66,12 +65,12 @@ func (s *mcpStandIn) handler(stop <-chan struct{}) http.Handler {
 		if !whole {
 			return
 		}
-		one, calls := s.called(x.body)
+		one, args, calls := s.called(x.body)
 		if !calls {
 			speaks.ServeHTTP(w, r)
 			return
 		}
-		f := s.ledger.request(one, sameCall(one, x.body))
+		f := s.ledger.request(one, one.sameness("", digest(args)))
 		if f.status > 0 && f.body == nil {
 			f.body = &answer{Text: http.StatusText(f.status)} // JSON would be an answer of the protocol
 		}
@@ -98,23 +97,14 @@ type message struct {
 	} `json:"params"`
 }
 
-// called is the tool that a message calls.
-func (s *mcpStandIn) called(body []byte) (target, bool) {
+// called is the tool that a message calls, with these arguments.
+func (s *mcpStandIn) called(body []byte) (one target, args json.RawMessage, ok bool) {
 	var m message
 	if json.Unmarshal(body, &m) != nil || m.Method != "tools/call" {
-		return target{}, false
+		return one, nil, false
 	}
-	one, ok := s.tools[m.Params.Name]
-	return one, ok
-}
-
-// sameCall is what makes two executions one effect.
-func sameCall(t target, body []byte) string {
-	var m message
-	if t.effect != tool.Idempotent || json.Unmarshal(body, &m) != nil {
-		return ""
-	}
-	return digest(m.Params.Arguments)
+	one, ok = s.tools[m.Params.Name]
+	return one, m.Params.Arguments, ok
 }
 
 // runTool answers a call that reached the server.

@@ -14,11 +14,9 @@ import (
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials/insecure"
-	healthpb "google.golang.org/grpc/health/grpc_health_v1"
 
 	"github.com/sidecall/sidecall/internal/app"
 	"github.com/sidecall/sidecall/internal/config"
-	sidecallv1 "github.com/sidecall/sidecall/proto/sidecall/v1"
 )
 
 // stage is what one case is played on: a sidecar of the config, with stand-ins for
@@ -122,18 +120,11 @@ func isolate(cfg *config.Config, socket string) {
 
 // ready waits until every backend has told its tools.
 func (s *stage) ready(ctx context.Context) error {
-	watch, err := healthpb.NewHealthClient(s.conn).Watch(ctx, &healthpb.HealthCheckRequest{Service: sidecallv1.ToolService_ServiceDesc.ServiceName})
-	if err != nil {
-		return err
-	}
-	for {
-		res, err := watch.Recv()
-		if err != nil {
-			return fmt.Errorf("the sidecar does not become ready: %w", err)
-		}
-		if res.GetStatus() == healthpb.HealthCheckResponse_SERVING {
-			return nil
-		}
+	select {
+	case <-s.sidecar.Ready():
+		return nil
+	case <-ctx.Done():
+		return fmt.Errorf("the sidecar does not become ready: %w", ctx.Err())
 	}
 }
 

@@ -20,6 +20,10 @@ type Environment interface {
 	ReadFile(path string) ([]byte, error)
 }
 
+// SecretName is the name of a variable or header whose value is a secret,
+// however it is written in the config file.
+var SecretName = regexp.MustCompile(`(?i)token|secret|key|passw|_pass|pass_|_pwd|pwd_|credential|auth|cookie`)
+
 type system struct{}
 
 // System is the environment and the files of this process.

@@ -3,11 +3,13 @@ package interpret
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 
 	"cel.dev/cel-go/cel"
 	"cel.dev/cel-go/common/types"
+	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/sidecall/sidecall/internal/tool"
 )
@@ -80,11 +82,11 @@ func (c *compiler) selection(text string) *selection {
 	case text == "":
 		return nil
 	case strings.HasPrefix(text, "/"):
-		steps, err := parsePointer(text)
-		if err != nil {
-			c.fail(err.Error(), "http", "result")
+		pointer := jsontext.Pointer(text)
+		if !pointer.IsValid() {
+			c.fail(fmt.Sprintf("%q is not a JSON pointer: after ~ want 0 or 1", text), "http", "result")
 		}
-		return &selection{text: text, steps: steps}
+		return &selection{text: text, steps: slices.Collect(pointer.Tokens())}
 	default:
 		return &selection{text: text, program: c.compile(text, replyScope, nil, "http", "result")}
 	}

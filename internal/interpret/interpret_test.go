@@ -229,6 +229,15 @@ func TestRulesAndEmptinessSeeTheSelectedResult(t *testing.T) {
 	}
 }
 
+// Parsers in use keep the last of two members with one name: what the rules judge is what the model sees.
+func TestOfTwoMembersWithOneNameTheLastCounts(t *testing.T) {
+	p := compile(t, interpret.Config{Result: "/data", Errors: []interpret.Rule{{When: `result.n != body.data.n`, Code: tool.CodeBusinessRule}}})
+	r := p.Interpret(answer(200, `{"data":{"n":1},"x":[],"data":{"n":2}}`), nil, nil)
+	if got := string(r.Reply.Text); r.Failure != nil || got != `{"n":2}` {
+		t.Errorf("the model sees %s, failure %+v", got, r.Failure)
+	}
+}
+
 func TestPartialSuccess(t *testing.T) {
 	p := compile(t, interpret.Config{Partial: &interpret.PartialRule{
 		Items: "body.results", OK: `item.status == "done"`, Content: "item.id", Error: `item.error.message + " at " + string(index)`,

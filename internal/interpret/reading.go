@@ -1,10 +1,6 @@
 package interpret
 
-import (
-	"fmt"
-
-	"github.com/sidecall/sidecall/internal/tool"
-)
+import "github.com/sidecall/sidecall/internal/tool"
 
 // Outcome is what became of a call.
 type Outcome uint8
@@ -20,21 +16,10 @@ const (
 	Failed
 )
 
+var outcomeNames = []string{OK: "ok", Empty: "empty", Partial: "partial", Failed: "failed"}
+
 // String returns ok, empty, partial or failed.
-func (o Outcome) String() string {
-	switch o {
-	case OK:
-		return "ok"
-	case Empty:
-		return "empty"
-	case Partial:
-		return "partial"
-	case Failed:
-		return "failed"
-	default:
-		return fmt.Sprintf("outcome(%d)", uint8(o))
-	}
-}
+func (o Outcome) String() string { return tool.Named("outcome", outcomeNames, o) }
 
 // Reading is a reply, understood.
 type Reading struct {

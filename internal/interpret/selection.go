@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"strconv"
-	"strings"
 
 	"cel.dev/cel-go/common/types/ref"
 	"github.com/go-json-experiment/json/jsontext"
@@ -28,20 +27,6 @@ var (
 	errAbsent  = errors.New("it is not there")
 )
 
-// parsePointer splits a JSON pointer (RFC 6901).
-func parsePointer(text string) ([]string, error) {
-	steps := strings.Split(text[1:], "/")
-	for i, step := range steps {
-		for j := range len(step) {
-			if step[j] == '~' && (j+1 == len(step) || step[j+1] != '0' && step[j+1] != '1') {
-				return nil, fmt.Errorf("%q is not a JSON pointer: after ~ want 0 or 1", text)
-			}
-		}
-		steps[i] = strings.NewReplacer("~1", "/", "~0", "~").Replace(step)
-	}
-	return steps, nil
-}
-
 // apply puts the result in the place of the reply's text. A reply that lacks
 // it is not what the tool promises.
 func (s *selection) apply(v *view, reply *tool.Reply) *tool.Failure {
@@ -52,15 +37,19 @@ func (s *selection) apply(v *view, reply *tool.Reply) *tool.Failure {
 	if reply.Structured != nil {
 		reply.Structured = result
 	}
+	show(reply, result)
+	return nil
+}
+
+// show makes a JSON text what the reply says: a string as the text that it is.
+func show(reply *tool.Reply, result json.RawMessage) {
 	reply.Text, reply.JSON = result, true
 	if result[0] == '"' {
-		// A text is shown as such.
 		if text, err := jsontext.AppendUnquote(nil, result); err == nil {
 			reply.Text, reply.JSON = text, false
 		}
 	}
 	reply.Size = int64(len(reply.Text))
-	return nil
 }
 
 // json is the result as JSON text.
@@ -84,7 +73,11 @@ func (s *selection) value(v *view) (any, error) {
 	if s.program != nil {
 		return s.evaluate(v)
 	}
-	return step(v.parsed(), s.steps)
+	text, err := s.json(v)
+	if err != nil {
+		return nil, err
+	}
+	return parse(text)
 }
 
 // evaluate evaluates the expression. Inside it result means body: what it
@@ -96,87 +89,51 @@ func (s *selection) evaluate(v *view) (ref.Val, error) {
 	return s.program.value(&inner)
 }
 
-// step follows a pointer through decoded JSON.
-func step(value any, steps []string) (any, error) {
-	for _, name := range steps {
-		switch v := value.(type) {
-		case map[string]any:
-			member, present := v[name]
-			if !present {
-				return nil, errAbsent
-			}
-			value = member
-		case []any:
-			i, err := strconv.Atoi(name)
-			if err != nil || i < 0 || i >= len(v) {
-				return nil, errAbsent
-			}
-			value = v[i]
-		default:
-			return nil, errAbsent
-		}
-	}
-	return value, nil
-}
-
 // locate follows a pointer through JSON text and returns the text it points to.
 func locate(text []byte, steps []string) (json.RawMessage, error) {
-	decoder := jsontext.NewDecoder(bytes.NewBuffer(text), backend.LooseJSON...)
 	for _, name := range steps {
-		token, err := decoder.ReadToken()
-		if err != nil {
-			return nil, errNotJSON
-		}
-		switch token.Kind() {
-		case '{':
-			err = enterMember(decoder, name)
-		case '[':
-			err = enterItem(decoder, name)
-		default:
-			err = errAbsent
-		}
-		if err != nil {
+		var err error
+		if text, err = child(text, name); err != nil {
 			return nil, err
 		}
 	}
-	value, err := decoder.ReadValue()
+	return text, nil
+}
+
+// child is the text of a member or an item of JSON text. Of two members with one name it is the last
+// one's, as for parse.
+func child(text []byte, name string) ([]byte, error) {
+	decoder := jsontext.NewDecoder(bytes.NewBuffer(text), backend.LooseJSON...)
+	token, err := decoder.ReadToken()
 	if err != nil {
 		return nil, errNotJSON
 	}
-	return json.RawMessage(bytes.TrimSpace(value)), nil
-}
-
-func enterMember(decoder *jsontext.Decoder, name string) error {
-	for decoder.PeekKind() == '"' {
-		token, err := decoder.ReadToken()
-		if err != nil {
-			return errNotJSON
-		}
-		if token.String() == name {
-			return nil
-		}
-		if err := decoder.SkipValue(); err != nil {
-			return errNotJSON
-		}
-	}
-	return errAbsent
-}
-
-func enterItem(decoder *jsontext.Decoder, name string) error {
+	isObject := token.Kind() == '{'
 	index, err := strconv.Atoi(name)
-	if err != nil || index < 0 {
-		return errAbsent
+	if !isObject && (token.Kind() != '[' || err != nil) {
+		return nil, errAbsent
 	}
-	for range index {
-		if kind := decoder.PeekKind(); kind == ']' {
-			return errAbsent
+	var found []byte
+	for i := 0; (isObject || i <= index) && decoder.PeekKind() != '}' && decoder.PeekKind() != ']'; i++ {
+		isIt := i == index
+		if isObject {
+			key, err := decoder.ReadToken()
+			if err != nil {
+				return nil, errNotJSON
+			}
+			isIt = key.String() == name
 		}
-		if err := decoder.SkipValue(); err != nil {
-			return errNotJSON
+		value, err := decoder.ReadValue()
+		if err != nil {
+			return nil, errNotJSON
+		}
+		if isIt {
+			end := decoder.InputOffset()
+			found = text[end-int64(len(value)) : end : end]
 		}
 	}
-	if decoder.PeekKind() == ']' {
-		return errAbsent
+	if found == nil {
+		return nil, errAbsent
 	}
-	return nil
+	return found, nil
 }

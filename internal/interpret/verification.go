@@ -9,7 +9,6 @@ import (
 
 	"cel.dev/cel-go/cel"
 	"cel.dev/cel-go/interpreter"
-	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/sidecall/sidecall/internal/tool"
 )
@@ -55,19 +54,10 @@ const (
 	NotThere
 )
 
+var verdictNames = []string{Inconclusive: "inconclusive", Happened: "happened", NotThere: "not_there"}
+
 // String returns inconclusive, happened or not_there.
-func (v Verdict) String() string {
-	switch v {
-	case Inconclusive:
-		return "inconclusive"
-	case Happened:
-		return "happened"
-	case NotThere:
-		return "not_there"
-	default:
-		return fmt.Sprintf("verdict(%d)", uint8(v))
-	}
-}
+func (v Verdict) String() string { return tool.Named("verdict", verdictNames, v) }
 
 // Judgement is what a verification makes of an answer.
 type Judgement struct {
@@ -161,13 +151,8 @@ func (v *Verification) picked(seen *verificationView) *tool.Reply {
 	if err != nil {
 		return nil
 	}
-	reply := &tool.Reply{Status: seen.reply.Status, Text: text, JSON: true}
-	if text[0] == '"' {
-		if plain, err := jsontext.AppendUnquote(nil, text); err == nil {
-			reply.Text, reply.JSON = plain, false
-		}
-	}
-	reply.Size = int64(len(reply.Text))
+	reply := &tool.Reply{Status: seen.reply.Status}
+	show(reply, text)
 	return reply
 }
 

@@ -11,6 +11,7 @@ import (
 	"cel.dev/cel-go/common/types/ref"
 	"cel.dev/cel-go/common/types/traits"
 
+	"github.com/sidecall/sidecall/internal/backend"
 	"github.com/sidecall/sidecall/internal/tool"
 )
 
@@ -235,32 +236,18 @@ var (
 	}
 )
 
-// httpVerdict is what a status of 400 and above means, as for a call of its own.
+// httpVerdict is what a status of 400 and above means, nearly as for a call of its own.
 func httpVerdict(status int) verdict {
 	switch status {
 	case http.StatusBadRequest:
 		return verdict{notDone, tool.CodeInvalidArgs, false}
-	case http.StatusUnauthorized:
-		return verdict{notDone, tool.CodeUnauthenticated, false}
-	case http.StatusForbidden:
-		return verdict{notDone, tool.CodePermissionDenied, false}
-	case http.StatusNotFound, http.StatusGone:
-		return verdict{notDone, tool.CodeNotFound, false}
-	case http.StatusConflict, http.StatusPreconditionFailed, http.StatusLocked, http.StatusPreconditionRequired:
-		return verdict{notDone, tool.CodeConflict, false}
-	case http.StatusUnprocessableEntity, http.StatusFailedDependency:
+	case http.StatusFailedDependency:
 		return verdict{notDone, tool.CodeBusinessRule, false}
-	case http.StatusRequestTimeout:
-		return verdict{notDone, tool.CodeTimeout, true}
-	case http.StatusTooManyRequests:
-		return verdict{notDone, tool.CodeRateLimited, true}
-	case http.StatusNotImplemented, http.StatusHTTPVersionNotSupported:
+	case http.StatusTooEarly:
 		return verdict{notDone, tool.CodeUnrecoverable, false}
 	}
-	if status >= 500 {
-		return verdict{notDone, tool.CodeDependencyUnavailable, true}
-	}
-	return verdict{notDone, tool.CodeUnrecoverable, false}
+	code, evidence := backend.Meaning(status)
+	return verdict{notDone, code, evidence == tool.Ambiguous}
 }
 
 // member is a member of an object; nil when it has none of that name.

@@ -8,7 +8,6 @@ import (
 	"math"
 	"slices"
 	"strconv"
-	"unicode/utf16"
 	"unicode/utf8"
 
 	"github.com/go-json-experiment/json/jsontext"
@@ -125,44 +124,30 @@ func plainASCII(s string) bool {
 	return true
 }
 
-// compareUTF16 orders by UTF-16 code units (RFC 8785 section 3.2.3). It differs
-// from the order of bytes only where a surrogate pair meets U+E000 to U+FFFF.
+// compareUTF16 orders by UTF-16 code units (RFC 8785 section 3.2.3), of what is UTF-8.
 func compareUTF16(a, b string) int {
-	for a != "" && b != "" {
-		if a[0] < utf8.RuneSelf && b[0] < utf8.RuneSelf {
-			if a[0] != b[0] {
-				return int(a[0]) - int(b[0])
-			}
-			a, b = a[1:], b[1:]
-			continue
-		}
-		ra, na := utf8.DecodeRuneInString(a)
-		rb, nb := utf8.DecodeRuneInString(b)
-		if ra != rb {
-			return compareRunes16(ra, rb)
-		}
-		if ra == utf8.RuneError && a[:na] != b[:nb] { // invalid bytes: any fixed order
-			return int(a[0]) - int(b[0])
-		}
-		a, b = a[na:], b[nb:]
+	i := 0
+	for i < len(a) && i < len(b) && a[i] == b[i] {
+		i++
 	}
-	return len(a) - len(b)
+	if i == len(a) || i == len(b) {
+		return len(a) - len(b)
+	}
+	for i > 0 && !utf8.RuneStart(a[i]) {
+		i--
+	}
+	x, _ := utf8.DecodeRuneInString(a[i:])
+	y, _ := utf8.DecodeRuneInString(b[i:])
+	return int(order16(x) - order16(y))
 }
 
-// compareRunes16 orders two different runes by their first UTF-16 unit, then
-// by their second.
-func compareRunes16(a, b rune) int {
-	ua, ub := a, b
-	if a > 0xFFFF {
-		ua, _ = utf16.EncodeRune(a)
+// order16 is the place of a character in the order of UTF-16: as that of the code points, but for
+// those beyond U+FFFF, whose surrogates stand before U+E000.
+func order16(r rune) rune {
+	if r >= 0xE000 && r <= 0xFFFF {
+		return r + utf8.MaxRune
 	}
-	if b > 0xFFFF {
-		ub, _ = utf16.EncodeRune(b)
-	}
-	if ua == ub { // both are pairs: the code points decide
-		return int(a - b)
-	}
-	return int(ua - ub)
+	return r
 }
 
 // Fingerprint is what makes two calls the same call: SHA-256 over the tool's

@@ -172,11 +172,11 @@ func (t trial) coerce(args map[string]any, verdict *jsonschema.ValidationError) 
 		if !present || len(f.at) == 0 {
 			continue
 		}
-		to, from, ok := x.spelled(f, v)
-		if !ok || !replace(out, f.at, to) {
+		to := x.spelled(f, v)
+		if len(to) == 0 || !replace(out, f.at, to[0]) {
 			continue
 		}
-		notes = noted(notes, fmt.Sprintf("took %s, %s, for %s", f.at.field(args), articled(from), articled(typeName(to))))
+		notes = noted(notes, fmt.Sprintf("took %s, %s, for %s", f.at.field(args), articled(typeName(v)), articled(typeName(to[0]))))
 	}
 	if len(notes) == 0 {
 		return verdict, args, nil
@@ -188,31 +188,37 @@ func (t trial) coerce(args map[string]any, verdict *jsonschema.ValidationError) 
 	return verdict, args, nil
 }
 
-// spelled is the value that v spells, of the first type that f wants.
-func (x *examined) spelled(f finding, v any) (to any, from string, ok bool) {
-	var want []string
+// spelled are the values that v spells, of the types that f wants.
+func (x *examined) spelled(f finding, v any) []any {
 	switch k := f.kind.(type) {
 	case *kind.Type:
-		want = x.wantedBy(f, k)
+		return spellings(v, x.wantedBy(f, k))
 	case *kind.Enum, *kind.Const:
-		return fixedSpelling(f.fixedValues(), v)
+		return fixedSpellings(v, f.fixedValues())
 	}
-	for _, t := range want {
-		if to, ok := lossless(v, t); ok {
-			return to, typeName(v), true
-		}
-	}
-	return nil, "", false
+	return nil
 }
 
-// fixedSpelling is the one of values that v spells.
-func fixedSpelling(values []any, v any) (to any, from string, ok bool) {
-	for _, fixed := range values {
-		if to, ok := lossless(v, typeName(fixed)); ok && compact(to) == compact(fixed) {
-			return fixed, typeName(v), true
+// spellings are the values of the wanted types of which v is the exact spelling.
+func spellings(v any, want []string) []any {
+	var out []any
+	for _, typ := range want {
+		if to, ok := lossless(v, typ); ok {
+			out = append(out, to)
 		}
 	}
-	return nil, "", false
+	return out
+}
+
+// fixedSpellings are those of values that v spells.
+func fixedSpellings(v any, values []any) []any {
+	var out []any
+	for _, fixed := range values {
+		if to, ok := lossless(v, typeName(fixed)); ok && compact(to) == compact(fixed) {
+			out = append(out, fixed)
+		}
+	}
+	return out
 }
 
 // lossless takes v for a value of the type, when it is exactly the spelling of

@@ -61,11 +61,35 @@ func appendNumber(dst []byte, text string) ([]byte, error) {
 	if err != nil {
 		return dst, err
 	}
-	given := parseDecimal(text)
-	if given.integral() && given != parseDecimal(strconv.FormatFloat(f, 'e', -1, 64)) {
-		return given.appendInteger(dst), nil
+	if math.Abs(f) >= 1<<53 { // below that a double holds every integer
+		if given := longInteger(text); given != "" && given != strconv.FormatFloat(f, 'f', -1, 64) {
+			return append(dst, given...), nil
+		}
 	}
 	return appendDouble(dst, f), nil
+}
+
+// longInteger is a JSON number that is far from zero, without an exponent and with all its digits. It is
+// empty when the number is no integer, or has at most 15 digits before its zeros, which a double gives
+// back. big.Rat would say so too, at ten times the cost.
+func longInteger(text string) string {
+	number, negative := strings.CutPrefix(text, "-")
+	mantissa, exponent := number, 0
+	if i := strings.IndexAny(number, "eE"); i >= 0 {
+		mantissa = number[:i]
+		exponent, _ = strconv.Atoi(number[i+1:]) // checkNumber has bounded it
+	}
+	whole, fraction, _ := strings.Cut(mantissa, ".")
+	digits := strings.TrimRight(whole+fraction, "0")
+	zeros := len(whole) + exponent - len(digits)
+	if zeros < 0 || len(digits) <= 15 {
+		return ""
+	}
+	digits = strings.TrimLeft(digits+strings.Repeat("0", zeros), "0")
+	if negative {
+		return "-" + digits
+	}
+	return digits
 }
 
 // shortInteger reports whether text is an integer that is canonical as it
@@ -97,50 +121,6 @@ func appendDouble(dst []byte, f float64) []byte {
 	dst = append(dst, mantissa...)
 	dst = append(dst, 'e', exp[0])
 	return append(dst, strings.TrimLeft(exp[1:], "0")...)
-}
-
-// decimal is a number as 0.digits × 10^point, without zeros at either end of
-// digits, so that == compares values. Zero has no digits.
-type decimal struct {
-	negative bool
-	digits   string
-	point    int
-}
-
-// parseDecimal reads a JSON number whose exponent fits an int.
-func parseDecimal(text string) decimal {
-	var d decimal
-	text, d.negative = strings.CutPrefix(text, "-")
-	exponent := 0
-	if i := strings.IndexAny(text, "eE"); i >= 0 {
-		exponent, _ = strconv.Atoi(text[i+1:]) // checkNumber has bounded it
-		text = text[:i]
-	}
-	whole, fraction, _ := strings.Cut(text, ".")
-	d.digits = whole + fraction
-	d.point = len(whole) + exponent
-	for len(d.digits) > 0 && d.digits[0] == '0' {
-		d.digits = d.digits[1:]
-		d.point--
-	}
-	d.digits = strings.TrimRight(d.digits, "0")
-	if d.digits == "" {
-		return decimal{}
-	}
-	return d
-}
-
-func (d decimal) integral() bool { return d.point >= len(d.digits) }
-
-func (d decimal) appendInteger(dst []byte) []byte {
-	if d.negative {
-		dst = append(dst, '-')
-	}
-	dst = append(dst, d.digits...)
-	for range d.point - len(d.digits) {
-		dst = append(dst, '0')
-	}
-	return dst
 }
 
 // rational reads a number as the validator's own arithmetic does; nil when v

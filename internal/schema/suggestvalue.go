@@ -87,29 +87,13 @@ func typeReadings(got any, want []string) [][]any {
 	return [][]any{append(same, wrapped[0]), wrapped[1:]}
 }
 
-// spellings are the values of the wanted types of which v is the exact spelling.
-func spellings(v any, want []string) []any {
-	var out []any
-	for _, typ := range want {
-		if to, ok := lossless(v, typ); ok {
-			out = append(out, to)
-		}
-	}
-	return out
-}
-
 // choiceReadings are those of the allowed values that a value spells: exactly,
 // then in another case, with other separators, with a slip of the keys.
 func (l *looks) choiceReadings(got any, values []any) [][]any {
 	if !l.spend(int64(len(values))) {
 		return nil
 	}
-	var exact []any
-	for _, fixed := range values {
-		if to, ok := lossless(got, typeName(fixed)); ok && compact(to) == compact(fixed) {
-			exact = append(exact, fixed)
-		}
-	}
+	exact := fixedSpellings(got, values)
 	if arr, ok := got.([]any); ok && len(arr) == 1 {
 		return [][]any{{arr[0]}}
 	}

@@ -20,19 +20,10 @@ const (
 	Definite
 )
 
+var evidenceNames = []string{Ambiguous: "ambiguous", NotExecuted: "not_executed", Definite: "definite"}
+
 // String returns ambiguous, not_executed or definite.
-func (e Evidence) String() string {
-	switch e {
-	case Ambiguous:
-		return "ambiguous"
-	case NotExecuted:
-		return "not_executed"
-	case Definite:
-		return "definite"
-	default:
-		return fmt.Sprintf("evidence(%d)", uint8(e))
-	}
-}
+func (e Evidence) String() string { return Named("evidence", evidenceNames, e) }
 
 // Failure is one failed attempt at a backend, as the backend classified it.
 type Failure struct {

@@ -36,11 +36,14 @@ var effectNames = [...]string{
 }
 
 // String returns the name used in the config file and in records.
-func (e Effect) String() string {
-	if int(e) < len(effectNames) {
-		return effectNames[e]
+func (e Effect) String() string { return Named("effect", effectNames[:], e) }
+
+// Named is the name of a value of an enumeration; kind(7) where names has none for it.
+func Named[V ~uint8](kind string, names []string, v V) string {
+	if int(v) < len(names) && names[v] != "" {
+		return names[v]
 	}
-	return fmt.Sprintf("effect(%d)", uint8(e))
+	return fmt.Sprintf("%s(%d)", kind, uint8(v))
 }
 
 // ParseEffect is the inverse of String.

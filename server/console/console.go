@@ -8,6 +8,7 @@ package console
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"crypto/rand"
 	"crypto/subtle"
@@ -46,7 +47,9 @@ type Console struct {
 	place   string // where all pages are: what is served at another port of the host gets no cookie of them
 	pages   map[string]*template.Template
 	samples samples
-	watch   watchers
+	watch   watch
+	// following has a place for each page that is told of what changes.
+	following chan struct{}
 }
 
 // cookie holds the token. The __Host- prefix is for https alone, which this is not.
@@ -54,7 +57,7 @@ const cookie = "sidecall_console"
 
 // New returns a console with a token that nobody can guess.
 func New(options Options) (*Console, error) {
-	c := &Console{options: options, token: rand.Text(), place: "/" + rand.Text() + "/", pages: map[string]*template.Template{}}
+	c := &Console{options: options, token: rand.Text(), place: "/" + rand.Text() + "/", pages: map[string]*template.Template{}, following: make(chan struct{}, maxWatchers)}
 	for _, name := range []string{"home", "found", "call", "conversation", "tools", "failed"} {
 		page, err := template.New("layout.html").Funcs(functions).ParseFS(files, "pages/layout.html", "pages/"+name+".html", "pages/parts.html")
 		if err != nil {
@@ -81,15 +84,15 @@ func (c *Console) Handler() (http.Handler, error) {
 	mux := http.NewServeMux()
 	mux.Handle("GET /style.css", http.FileServerFS(static))
 	mux.Handle("GET /live.js", http.FileServerFS(static))
-	mux.HandleFunc("GET /{$}", c.home)
-	mux.HandleFunc("GET /find", c.find)
-	mux.HandleFunc("GET /call", c.call)
-	mux.HandleFunc("GET /conversation", c.conversation)
-	mux.HandleFunc("GET /tools", c.tools)
+	mux.HandleFunc("GET /{$}", c.asking(c.home))
+	mux.HandleFunc("GET /find", c.asking(c.find))
+	mux.HandleFunc("GET /call", c.asking(c.call))
+	mux.HandleFunc("GET /conversation", c.asking(c.conversation))
+	mux.HandleFunc("GET /tools", c.asking(c.tools))
 	mux.HandleFunc("GET /live", c.live)
-	mux.HandleFunc("POST /resolve", c.resolve)
-	mux.HandleFunc("POST /verify", c.verify)
-	mux.HandleFunc("POST /decide", c.decide)
+	mux.HandleFunc("POST /resolve", c.asking(c.resolve))
+	mux.HandleFunc("POST /verify", c.asking(c.verify))
+	mux.HandleFunc("POST /decide", c.asking(c.decide))
 	return server.OnlyHosts(headers(http.NewCrossOriginProtection().Handler(c.known(http.StripPrefix(strings.TrimSuffix(c.place, "/"), mux)))), ""), nil
 }
 
@@ -134,13 +137,33 @@ func (c *Console) is(token string) bool {
 // askTimeout bounds what a page asks of the sidecar.
 const askTimeout = 20 * time.Second
 
-// asking is the context of what a page asks, of the tenant that it is about.
-func asking(req *http.Request) (context.Context, context.CancelFunc) {
-	ctx := req.Context()
-	if tenant := req.FormValue("tenant"); tenant != "" {
-		ctx = metadata.AppendToOutgoingContext(ctx, "sidecall-tenant", tenant)
+// answer is what a request is answered with: a page, or the way to another one.
+type answer struct {
+	page, title string
+	body        any
+	code        int // of the page; 0 for 200
+	to          string
+}
+
+// asking answers requests with what the sidecar says, when it is asked about the tenant that they are
+// about; or shows why it has not done what it was asked.
+func (c *Console) asking(ask func(ctx context.Context, req *http.Request) (answer, error)) http.HandlerFunc {
+	return func(w http.ResponseWriter, req *http.Request) {
+		ctx, cancel := context.WithTimeout(req.Context(), askTimeout)
+		defer cancel()
+		if tenant := req.FormValue("tenant"); tenant != "" {
+			ctx = metadata.AppendToOutgoingContext(ctx, "sidecall-tenant", tenant)
+		}
+		a, err := ask(ctx, req)
+		switch {
+		case err != nil:
+			c.show(w, req, failed(err))
+		case a.to != "":
+			lead(w, a.to)
+		default:
+			c.show(w, req, a)
+		}
 	}
-	return context.WithTimeout(ctx, askTimeout)
 }
 
 // page is what every page shows.
@@ -153,31 +176,32 @@ type page struct {
 }
 
 // show writes a page, whole or not at all.
-func (c *Console) show(w http.ResponseWriter, req *http.Request, code int, name, title string, body any) {
+func (c *Console) show(w http.ResponseWriter, req *http.Request, a answer) {
 	var b bytes.Buffer
-	err := c.pages[name].Execute(&b, page{
-		Title: title, Address: c.options.Address, By: c.options.By, Query: req.FormValue("q"), Tenant: req.FormValue("tenant"), First: name == "home", Body: body,
+	err := c.pages[a.page].Execute(&b, page{
+		Title: a.title, Address: c.options.Address, By: c.options.By, Query: req.FormValue("q"), Tenant: req.FormValue("tenant"), First: a.page == "home", Body: a.body,
 	})
 	if err != nil {
 		http.Error(w, "this page cannot be made: "+err.Error(), http.StatusInternalServerError)
 		return
 	}
 	w.Header().Set("Content-Type", "text/html; charset=utf-8")
-	w.WriteHeader(code)
+	w.WriteHeader(cmp.Or(a.code, http.StatusOK))
 	_, _ = b.WriteTo(w) // who has left needs no page
 }
 
-// fail shows why the sidecar has not done what it was asked.
-func (c *Console) fail(w http.ResponseWriter, req *http.Request, err error) {
-	code, said := http.StatusBadGateway, status.Convert(err)
+// failed is why the sidecar has not done what it was asked.
+func failed(err error) answer {
+	said := status.Convert(err)
+	a := answer{page: "failed", title: "That did not work", body: said.Message(), code: http.StatusBadGateway}
 	switch said.Code() {
 	case codes.InvalidArgument:
-		code = http.StatusBadRequest
+		a.code = http.StatusBadRequest
 	case codes.NotFound:
-		code = http.StatusNotFound
+		a.code = http.StatusNotFound
 	case codes.FailedPrecondition, codes.Aborted:
-		code = http.StatusConflict
+		a.code = http.StatusConflict
 	default:
 	}
-	c.show(w, req, code, "failed", "That did not work", said.Message())
+	return a
 }

@@ -20,39 +20,22 @@ const (
 	maxWatchers = 16
 )
 
-// watchers counts the pages that follow what changes.
-type watchers struct {
-	mu sync.Mutex
-	n  int
-
-	look  sync.Mutex // held while somebody looks
-	at    time.Time  // when that was
-	state uint64     // what was seen
-}
-
-func (w *watchers) enter() bool {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if w.n == maxWatchers {
-		return false
-	}
-	w.n++
-	return true
-}
-
-func (w *watchers) leave() {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.n--
+// watch is what was seen when somebody looked last.
+type watch struct {
+	mu    sync.Mutex // held while somebody looks
+	at    time.Time
+	state uint64
 }
 
 // live tells a page, by a server-sent event each, when it should be looked at anew.
 func (c *Console) live(w http.ResponseWriter, req *http.Request) {
-	if !c.watch.enter() {
+	select {
+	case c.following <- struct{}{}:
+		defer func() { <-c.following }()
+	default:
 		http.Error(w, fmt.Sprintf("%d pages follow already", maxWatchers), http.StatusTooManyRequests)
 		return
 	}
-	defer c.watch.leave()
 	out := http.NewResponseController(w)
 	w.Header().Set("Content-Type", "text/event-stream")
 	if _, err := fmt.Fprint(w, "retry: 5000\n\n"); err != nil || out.Flush() != nil {
@@ -81,8 +64,8 @@ func (c *Console) live(w http.ResponseWriter, req *http.Request) {
 // state stands for what the pages show now, of whichever tenant; 0 where the sidecar does not
 // say. Pages that ask at about the same time are told the same.
 func (c *Console) state(req *http.Request) uint64 {
-	c.watch.look.Lock()
-	defer c.watch.look.Unlock()
+	c.watch.mu.Lock()
+	defer c.watch.mu.Unlock()
 	if time.Since(c.watch.at) > liveEvery/2 {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(req.Context()), askTimeout)
 		defer cancel()

@@ -48,29 +48,24 @@ func first[T any](ask func(token string, size int32) (some []T, next string, err
 	return found, token != "", nil
 }
 
-func (c *Console) home(w http.ResponseWriter, req *http.Request) {
-	ctx, cancel := asking(req)
-	defer cancel()
+func (c *Console) home(ctx context.Context, req *http.Request) (answer, error) {
 	unknown, moreUnknown, err := first(func(token string, size int32) ([]*sidecallv1.UnknownExecution, string, error) {
 		res, err := c.options.Operator.ListUnknown(ctx, &sidecallv1.ListUnknownRequest{PageSize: size, PageToken: token})
 		return res.GetExecutions(), res.GetNextPageToken(), err
 	})
 	if err != nil {
-		c.fail(w, req, err)
-		return
+		return answer{}, err
 	}
 	held, moreHeld, err := first(func(token string, size int32) ([]*sidecallv1.HeldExecution, string, error) {
 		res, err := c.options.Operator.ListHeld(ctx, &sidecallv1.ListHeldRequest{PageSize: size, PageToken: token})
 		return res.GetExecutions(), res.GetNextPageToken(), err
 	})
 	if err != nil {
-		c.fail(w, req, err)
-		return
+		return answer{}, err
 	}
 	overview, err := c.options.Operator.GetOverview(ctx, &sidecallv1.GetOverviewRequest{})
 	if err != nil {
-		c.fail(w, req, err)
-		return
+		return answer{}, err
 	}
 	body := homePage{
 		Held: held, MoreHeld: moreHeld, Unknown: unknown, MoreUnknown: moreUnknown,
@@ -82,18 +77,15 @@ func (c *Console) home(w http.ResponseWriter, req *http.Request) {
 			body.Ailing = append(body.Ailing, tool)
 		}
 	}
-	c.show(w, req, http.StatusOK, "home", "Did it run?", body)
+	return answer{page: "home", title: "Did it run?", body: body}, nil
 }
 
-func (c *Console) tools(w http.ResponseWriter, req *http.Request) {
-	ctx, cancel := asking(req)
-	defer cancel()
+func (c *Console) tools(ctx context.Context, req *http.Request) (answer, error) {
 	overview, err := c.options.Operator.GetOverview(ctx, &sidecallv1.GetOverviewRequest{})
 	if err != nil {
-		c.fail(w, req, err)
-		return
+		return answer{}, err
 	}
-	c.show(w, req, http.StatusOK, "tools", "Tools", overview)
+	return answer{page: "tools", title: "Tools", body: overview}, nil
 }
 
 // foundPage is what a search has found.
@@ -108,9 +100,7 @@ type foundPage struct {
 // find searches for what stands in the box: an argument (order_id=A-77), a label
 // (label:user=u-9), else an id or, where no call has it, a conversation, or else any argument. An id may
 // look like an argument.
-func (c *Console) find(w http.ResponseWriter, req *http.Request) {
-	ctx, cancel := asking(req)
-	defer cancel()
+func (c *Console) find(ctx context.Context, req *http.Request) (answer, error) {
 	var res *sidecallv1.FindExecutionsResponse
 	var by string
 	var keys []string
@@ -121,8 +111,7 @@ func (c *Console) find(w http.ResponseWriter, req *http.Request) {
 			continue // it cannot be read so
 		}
 		if err != nil {
-			c.fail(w, req, err)
-			return
+			return answer{}, err
 		}
 		res, by = next, ways[i].by
 		if len(keys) == 0 {
@@ -135,16 +124,14 @@ func (c *Console) find(w http.ResponseWriter, req *http.Request) {
 		}
 	}
 	if res == nil {
-		lead(w, "./")
-		return
+		return answer{to: "./"}, nil
 	}
 	if calls := res.GetExecutions(); len(calls) == 1 && res.GetNextPageToken() == "" {
-		lead(w, callURL(calls[0].GetTenant(), calls[0].GetConversationId(), calls[0].GetTurnId(), calls[0].GetToolUseId()))
-		return
+		return answer{to: callURL(calls[0].GetTenant(), calls[0].GetConversationId(), calls[0].GetTurnId(), calls[0].GetToolUseId())}, nil
 	}
-	c.show(w, req, http.StatusOK, "found", "Found", foundPage{
+	return answer{page: "found", title: "Found", body: foundPage{
 		Calls: res.GetExecutions(), By: found(res, by, req.FormValue("q")), Remembered: instant(res.GetRememberedSince()), SearchKeys: keys, More: res.GetNextPageToken() != "",
-	})
+	}}, nil
 }
 
 // first is the first page on which there is something, else the last one: that there is nothing is said of all.
@@ -204,44 +191,38 @@ type callPage struct {
 	Said string
 }
 
-func (c *Console) call(w http.ResponseWriter, req *http.Request) {
-	ctx, cancel := asking(req)
-	defer cancel()
+func (c *Console) call(ctx context.Context, req *http.Request) (answer, error) {
 	asked := &sidecallv1.FindExecutionsRequest{ToolUseId: req.FormValue("id"), ConversationId: req.FormValue("conversation"), PageSize: 1000}
 	for {
 		found, err := c.options.Operator.FindExecutions(ctx, asked)
 		if err != nil {
-			c.fail(w, req, err)
-			return
+			return answer{}, err
 		}
 		for _, one := range found.GetExecutions() {
 			if one.GetTurnId() == req.FormValue("turn") && one.GetConversationId() == asked.GetConversationId() {
-				c.show(w, req, http.StatusOK, "call", one.GetExecution().GetToolName(), callPage{one, req.FormValue("said")})
-				return
+				return answer{page: "call", title: one.GetExecution().GetToolName(), body: callPage{one, req.FormValue("said")}}, nil
 			}
 		}
 		if asked.PageToken = found.GetNextPageToken(); asked.GetPageToken() == "" {
-			c.show(w, req, http.StatusNotFound, "failed", "Never seen",
-				fmt.Sprintf("No call of this id was claimed since %s. One that was refused before it was claimed leaves no record.", instant(found.GetRememberedSince())))
-			return
+			return answer{
+				page: "failed", title: "Never seen", code: http.StatusNotFound,
+				body: fmt.Sprintf("No call of this id was claimed since %s. One that was refused before it was claimed leaves no record.", instant(found.GetRememberedSince())),
+			}, nil
 		}
 	}
 }
 
 // conversation shows a conversation as it went.
-func (c *Console) conversation(w http.ResponseWriter, req *http.Request) {
-	ctx, cancel := asking(req)
-	defer cancel()
+func (c *Console) conversation(ctx context.Context, req *http.Request) (answer, error) {
 	var from int32
 	_, _ = fmt.Sscan(req.FormValue("from"), &from) // without it, from the beginning
 	res, err := c.options.Operator.ShowConversation(ctx, &sidecallv1.ShowConversationRequest{ConversationId: req.FormValue("id"), FromEvent: from})
 	if err != nil {
-		c.fail(w, req, err)
-		return
+		return answer{}, err
 	}
-	c.show(w, req, http.StatusOK, "conversation", "Conversation "+req.FormValue("id"), conversationPage{
+	return answer{page: "conversation", title: "Conversation " + req.FormValue("id"), body: conversationPage{
 		ShowConversationResponse: res, ID: req.FormValue("id"), Tenant: req.FormValue("tenant"), From: from,
-	})
+	}}, nil
 }
 
 // conversationPage is a page of a conversation.
@@ -257,9 +238,7 @@ func (p conversationPage) First(i int) bool {
 	return int32(i)+p.From == p.GetFirstUnrecovered()
 }
 
-func (c *Console) decide(w http.ResponseWriter, req *http.Request) {
-	ctx, cancel := asking(req)
-	defer cancel()
+func (c *Console) decide(ctx context.Context, req *http.Request) (answer, error) {
 	var err error
 	text := "It is denied, for good."
 	if req.FormValue("as") == "allow" {
@@ -275,10 +254,9 @@ func (c *Console) decide(w http.ResponseWriter, req *http.Request) {
 		})
 	}
 	if err != nil {
-		c.fail(w, req, err)
-		return
+		return answer{}, err
 	}
-	said(w, req, text)
+	return said(req, text), nil
 }
 
 // callURL is the way to the page of a call, from any page.
@@ -291,14 +269,12 @@ func callURL(tenant, conversation, turn, id string) string {
 }
 
 // said leads back to the page of the call, which tells what came of a request.
-func said(w http.ResponseWriter, req *http.Request, text string) {
+func said(req *http.Request, text string) answer {
 	at := callURL(req.FormValue("tenant"), req.FormValue("conversation"), req.FormValue("turn"), req.FormValue("id"))
-	lead(w, at+"&said="+url.QueryEscape(text))
+	return answer{to: at + "&said=" + url.QueryEscape(text)}
 }
 
-func (c *Console) resolve(w http.ResponseWriter, req *http.Request) {
-	ctx, cancel := asking(req)
-	defer cancel()
+func (c *Console) resolve(ctx context.Context, req *http.Request) (answer, error) {
 	state := map[string]sidecallv1.ExecutionState{
 		"done": sidecallv1.ExecutionState_EXECUTION_STATE_DONE, "not_run": sidecallv1.ExecutionState_EXECUTION_STATE_NOT_RUN,
 	}[req.FormValue("as")]
@@ -309,28 +285,24 @@ func (c *Console) resolve(w http.ResponseWriter, req *http.Request) {
 		State: state, Reason: req.FormValue("reason"), Content: req.FormValue("content"), ResolvedBy: c.options.By, Epoch: epoch,
 	})
 	if err != nil {
-		c.fail(w, req, err)
-		return
+		return answer{}, err
 	}
-	said(w, req, "It is settled as "+req.FormValue("as")+".")
+	return said(req, "It is settled as "+req.FormValue("as")+"."), nil
 }
 
-func (c *Console) verify(w http.ResponseWriter, req *http.Request) {
-	ctx, cancel := asking(req)
-	defer cancel()
+func (c *Console) verify(ctx context.Context, req *http.Request) (answer, error) {
 	res, err := c.options.Operator.VerifyExecution(ctx, &sidecallv1.VerifyExecutionRequest{
 		ConversationId: req.FormValue("conversation"), TurnId: req.FormValue("turn"), ToolUseId: req.FormValue("id"),
 		ArgumentsJson: req.FormValue("arguments"), Settle: req.FormValue("settle") == "yes", ResolvedBy: c.options.By,
 	})
 	if err != nil {
-		c.fail(w, req, err)
-		return
+		return answer{}, err
 	}
 	text := "The verification says: " + res.GetExplanation() + "."
 	if res.GetSettled() {
 		text += " It is settled so."
 	}
-	said(w, req, text)
+	return said(req, text), nil
 }
 
 func instant(t *timestamppb.Timestamp) string {

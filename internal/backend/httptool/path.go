@@ -133,11 +133,7 @@ func (seg segment) append(b []byte, texts []string) ([]byte, error) {
 			return nil, errControl
 		}
 		b = appendEscaped(b, text)
-		if len(seg.parts) == 1 {
-			plain = text
-		} else {
-			plain += text
-		}
+		plain += text
 	}
 	switch {
 	case len(b) == start && next > 0:

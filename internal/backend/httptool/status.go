@@ -29,7 +29,7 @@ func statusFailure(resp *http.Response, call backend.Invocation) *tool.Failure {
 		Constraint:  "the upstream answers " + statusText(status),
 		CallerFault: status >= 400 && status < 500,
 	}
-	failure.Code, failure.Evidence = meaning(status)
+	failure.Code, failure.Evidence = backend.Meaning(status)
 	if failure.Evidence == tool.Ambiguous && slices.Contains(call.RejectsBeforeWork, status) {
 		failure.Evidence = tool.NotExecuted
 	}
@@ -45,37 +45,6 @@ func statusFailure(resp *http.Response, call backend.Invocation) *tool.Failure {
 		failure.RetryAfter = backend.RetryAfter(resp.Header, time.Now())
 	}
 	return failure
-}
-
-// meaning is the code of a status and what the status proves.
-func meaning(status int) (tool.Code, tool.Evidence) {
-	switch status {
-	case http.StatusUnauthorized:
-		return tool.CodeUnauthenticated, tool.Definite
-	case http.StatusForbidden:
-		return tool.CodePermissionDenied, tool.Definite
-	case http.StatusNotFound, http.StatusGone:
-		return tool.CodeNotFound, tool.Definite
-	case http.StatusConflict, http.StatusPreconditionFailed, http.StatusLocked, http.StatusPreconditionRequired:
-		return tool.CodeConflict, tool.Definite
-	case http.StatusUnprocessableEntity:
-		return tool.CodeBusinessRule, tool.Definite
-	case http.StatusRequestTimeout:
-		return tool.CodeTimeout, tool.Ambiguous
-	case http.StatusTooManyRequests:
-		return tool.CodeRateLimited, tool.Ambiguous
-	case http.StatusTooEarly:
-		return tool.CodeDependencyUnavailable, tool.Ambiguous
-	case http.StatusNotImplemented, http.StatusHTTPVersionNotSupported:
-		return tool.CodeUnrecoverable, tool.Definite
-	}
-	switch {
-	case backend.Refuses(status):
-		return tool.CodeUnrecoverable, tool.Definite
-	case status >= 300 && status < 400:
-		return tool.CodeUnrecoverable, tool.Ambiguous
-	}
-	return tool.CodeDependencyUnavailable, tool.Ambiguous
 }
 
 func statusText(status int) string {

@@ -11,6 +11,8 @@ import (
 	"strings"
 	"sync"
 
+	"github.com/go-json-experiment/json/jsontext"
+
 	"github.com/sidecall/sidecall/internal/tool"
 )
 
@@ -58,15 +60,10 @@ func NewTargeting(paths []string, inputSchema []byte, secret func(path ...string
 
 // Split takes the path of an argument apart: a.b, or /a/b as a JSON pointer.
 func Split(path string) []string {
-	pointer, ok := strings.CutPrefix(path, "/")
-	if !ok {
-		return strings.Split(path, ".")
+	if strings.HasPrefix(path, "/") {
+		return slices.Collect(jsontext.Pointer(path).Tokens())
 	}
-	tokens := strings.Split(pointer, "/")
-	for i, token := range tokens {
-		tokens[i] = strings.NewReplacer("~1", "/", "~0", "~").Replace(token)
-	}
-	return tokens
+	return strings.Split(path, ".")
 }
 
 // Of is what a call with these arguments is about, at most some 160 bytes; empty

@@ -1,7 +1,6 @@
 package guard
 
 import (
-	"fmt"
 	"time"
 
 	"github.com/sidecall/sidecall/internal/tool"
@@ -63,7 +62,7 @@ const (
 var kindNames = [...]string{OK: "ok", Failed: "failed", Invalid: "invalid", UnknownTool: "unknown_tool", Refused: "refused"}
 
 // String returns ok, failed, invalid, unknown_tool or refused.
-func (k Kind) String() string { return name(kindNames[:], k) }
+func (k Kind) String() string { return tool.Named("kind", kindNames[:], k) }
 
 // malformed: the model could have known better without any result.
 func (k Kind) malformed() bool { return k == Invalid || k == UnknownTool }
@@ -96,12 +95,4 @@ func (c Call) Refuse(v Verdict, at Instant) Entry {
 // seenBy reports whether whoever made the call c can have known how e ended.
 func (e *Entry) seenBy(c *Call) bool {
 	return e.End <= c.Start && (e.Batch == 0 || e.Batch != c.Batch)
-}
-
-// name is how a constant of a table is written.
-func name[T ~uint8](names []string, of T) string {
-	if int(of) < len(names) && names[of] != "" {
-		return names[of]
-	}
-	return fmt.Sprintf("%T(%d)", of, uint8(of))
 }

@@ -1,5 +1,7 @@
 package guard
 
+import "github.com/sidecall/sidecall/internal/tool"
+
 // Rule is what a verdict goes by.
 type Rule uint8
 
@@ -26,7 +28,7 @@ var ruleNames = [...]string{
 }
 
 // String returns same_call, cycle, same_error, same_result, malformed or duplicate.
-func (r Rule) String() string { return name(ruleNames[:], r) }
+func (r Rule) String() string { return tool.Named("rule", ruleNames[:], r) }
 
 // Level is how far a verdict goes. Each includes those before it.
 type Level uint8
@@ -47,7 +49,7 @@ const (
 var levelNames = [...]string{Pass: "pass", Nudge: "nudge", Refuse: "refuse", Escalate: "require_escalation", Stop: "stop"}
 
 // String returns pass, nudge, refuse, require_escalation or stop.
-func (l Level) String() string { return name(levelNames[:], l) }
+func (l Level) String() string { return tool.Named("level", levelNames[:], l) }
 
 // Refused reports whether the call must not be sent.
 func (l Level) Refused() bool { return l >= Refuse }
