@@ -151,7 +151,7 @@ func (t *Ticket) ask(ctx context.Context) (Admission, *Claim, error) {
 	switch {
 	case err != nil:
 		return t.failed(ctx, err)
-	case answer.Verdict == OutcomeUnknown && answer.Record.Owner == t.request.Owner && d.neverSent(ctx, &t.request):
+	case answer.Verdict == OutcomeUnknown && answer.Record.Owner == t.request.Owner && t.neverSent(ctx):
 		return t.ask(ctx)
 	}
 	return t.heard(ctx, answer, sent)
@@ -159,8 +159,9 @@ func (t *Ticket) ask(ctx context.Context) (Admission, *Claim, error) {
 
 // neverSent gives back the claim of a request that is told that its outcome is unknown: it was made, the
 // answer was lost, and the store has changed hands since. Nothing can have been sent under it.
-func (d *Dedupe) neverSent(ctx context.Context, req *Request) bool {
-	verdict, err := d.fence.Settle(ctx, Settlement{Key: req.Key, Owner: req.Owner, State: NotRun, Retention: req.Retention})
+func (t *Ticket) neverSent(ctx context.Context) bool {
+	r := &t.request
+	verdict, err := t.dedupe.fence.Settle(ctx, Settlement{Key: r.Key, Owner: r.Owner, State: NotRun, Retention: r.Retention})
 	return err == nil && verdict == Settled
 }
 
