@@ -381,6 +381,17 @@ func TestAHeldCallWithoutAnAnswer(t *testing.T) {
 	})
 }
 
+// A client that refuses to ask its user is told what one is that cannot ask, and nothing of the question.
+func TestAHeldCallWhoseQuestionIsRefused(t *testing.T) {
+	s := newShop(t)
+	res, err := s.connect(t, "2025-11-25", &mcp.ClientOptions{ElicitationHandler: func(context.Context, *mcp.ElicitRequest) (*mcp.ElicitResult, error) {
+		return nil, errors.New("there is no window")
+	}}).CallTool(t.Context(), pay("toolu_1", 500))
+	if err != nil || !res.IsError || !strings.Contains(text(t, res), "APPROVAL_REQUIRED") || strings.Contains(text(t, res), "window") || s.paid.Load() != 0 {
+		t.Errorf("%v, %v, %d payments", res, err, s.paid.Load())
+	}
+}
+
 // So many questions wait for an answer, and no more: each holds its request. The call beyond them is answered.
 func TestQuestionsThatWaitAreBounded(t *testing.T) {
 	const most = 256

@@ -3,6 +3,7 @@ package mcptool
 import (
 	"bytes"
 	"cmp"
+	"encoding/json"
 	"errors"
 	"io"
 
@@ -88,20 +89,23 @@ func (e *events) answered() bool { return e.cp != nil && e.cp.settled() }
 func (s *stream) next() (ev event, ok bool) {
 	for s.err == nil {
 		ln, err := s.lines.Next()
-		if err != nil {
-			s.err = err
-			if !errors.Is(err, io.EOF) {
-				break
+		switch {
+		case err != nil:
+			if s.err = err; errors.Is(err, io.EOF) && s.whole() {
+				return s.take(), true
 			}
-			return s.take(), true // a last event without its empty line
-		}
-		if len(ln.Text) == 0 {
+		case len(ln.Text) == 0:
 			return s.take(), true
+		default:
+			s.add(ln)
 		}
-		s.add(ln)
 	}
 	return event{}, false
 }
+
+// whole reports that the last event of a stream lacks nothing but its empty line. Of one that was cut off
+// in its middle, the id and all, nothing has come.
+func (ev *event) whole() bool { return ev.giant != nil || json.Valid(ev.message()) }
 
 // take ends the event that is being read.
 func (s *stream) take() event {

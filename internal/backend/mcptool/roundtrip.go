@@ -202,7 +202,7 @@ func (w *wire) readJSON(resp *http.Response, id jsonrpc.ID, c *capture) []byte {
 var errNothingNew = errors.New("it ends again and again without a new event")
 
 // resume asks for the rest of a stream that broke off before its answer, resumes
-// times at the most: after that the SDK would give up the session.
+// times at the most without anything new.
 func (w *wire) resume(req *http.Request, c *capture) (*http.Response, error) {
 	tries := c.resuming(req.Header.Get("Last-Event-ID"))
 	if tries > resumes {
@@ -210,6 +210,10 @@ func (w *wire) resume(req *http.Request, c *capture) (*http.Response, error) {
 	}
 	ctx, t := outlasting(req.Context(), c)
 	resp, err := w.base.RoundTrip(req.WithContext(ctx))
+	if err == nil && mayPass(resp.StatusCode) {
+		discard(resp)
+		err = fmt.Errorf("HTTP status %d", resp.StatusCode)
+	}
 	if err != nil {
 		t.end()
 	} else {
@@ -227,7 +231,10 @@ func (w *wire) resume(req *http.Request, c *capture) (*http.Response, error) {
 		return nil, err // the SDK asks again
 	case success(resp.StatusCode) && mediaType(resp) == "text/event-stream":
 		resp.Header.Del(sessionHeader)
-		resp.Body = newEvents(resp.Body, w, c)
+		c.resumed()
+		rest := newEvents(resp.Body, w, c)
+		rest.dispatch(event{id: req.Header.Get("Last-Event-ID")}) // where it may break off again, before anything new
+		resp.Body = rest
 		return resp, nil
 	default:
 		discard(resp)
