@@ -32,11 +32,11 @@ type capture struct {
 
 	mu   sync.Mutex
 	seen seen
-	// after is the event behind which the rest was asked for last, tries how often, in a row, opened when it
-	// was last begun to be told.
+	// after is the event behind which the rest was asked for last, tries how often, in a row, polled since when
+	// nothing has come of that which was answered.
 	after  string
 	tries  int
-	opened time.Time
+	polled time.Time
 }
 
 // seen is what the transport saw of a request.
@@ -104,26 +104,26 @@ func (c *capture) settle(a answer) {
 
 func (c *capture) settled() bool { return c.known().outcome != unanswered }
 
-// aWhile is how long a stream lasts that is cut off because its server works in silence, and not because it
-// goes nowhere.
-const aWhile = 10 * time.Second
+// aWhile is what is between two requests for the rest where the server has just nothing to say yet, and is no
+// one that goes nowhere.
+const aWhile = time.Second
 
 // resuming counts how often the rest is asked for behind the same event.
 func (c *capture) resuming(after string) (tries int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if after != c.after || !c.opened.IsZero() && time.Since(c.opened) > aWhile {
+	if after != c.after || !c.polled.IsZero() && time.Since(c.polled) >= aWhile {
 		c.after, c.tries = after, 0
 	}
-	c.tries, c.opened = c.tries+1, time.Time{}
+	c.tries, c.polled = c.tries+1, time.Time{}
 	return c.tries
 }
 
-// resumed says that the rest is begun to be told.
-func (c *capture) resumed() {
+// resumed says that there is an answer to the request for the rest, which was made at an instant.
+func (c *capture) resumed(at time.Time) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.opened = time.Now()
+	c.polled = at
 }
 
 // known is what was seen until now.

@@ -127,7 +127,7 @@ func (s *stream) broken() error {
 // where there is none to be had.
 func (r *Remote) resume(ctx context.Context, from *stream, c *capture) *http.Response {
 	for from.lastID != "" && ctx.Err() == nil {
-		tries := c.resuming(from.lastID)
+		began, tries := time.Now(), c.resuming(from.lastID)
 		if tries > resumes {
 			return nil
 		}
@@ -140,7 +140,7 @@ func (r *Remote) resume(ctx context.Context, from *stream, c *capture) *http.Res
 			return nil // the process that had the answer is gone
 		case err != nil:
 		case success(resp.StatusCode) && mediaType(resp) == "text/event-stream":
-			c.resumed()
+			c.resumed(began)
 			return resp
 		case mayPass(resp.StatusCode):
 			discard(resp)

@@ -7,6 +7,7 @@ import (
 	"io"
 	"net/http"
 	"syscall"
+	"time"
 
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 
@@ -204,7 +205,7 @@ var errNothingNew = errors.New("it ends again and again without a new event")
 // resume asks for the rest of a stream that broke off before its answer, resumes
 // times at the most without anything new.
 func (w *wire) resume(req *http.Request, c *capture) (*http.Response, error) {
-	tries := c.resuming(req.Header.Get("Last-Event-ID"))
+	began, tries := time.Now(), c.resuming(req.Header.Get("Last-Event-ID"))
 	if tries > resumes {
 		return w.brokenOff(req, c, errNothingNew), nil
 	}
@@ -231,7 +232,7 @@ func (w *wire) resume(req *http.Request, c *capture) (*http.Response, error) {
 		return nil, err // the SDK asks again
 	case success(resp.StatusCode) && mediaType(resp) == "text/event-stream":
 		resp.Header.Del(sessionHeader)
-		c.resumed()
+		c.resumed(began)
 		rest := newEvents(resp.Body, w, c)
 		rest.dispatch(event{id: req.Header.Get("Last-Event-ID")}) // where it may break off again, before anything new
 		resp.Body = rest
