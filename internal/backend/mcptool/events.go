@@ -7,6 +7,8 @@ import (
 	"errors"
 	"io"
 
+	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
+
 	"github.com/sidecall/sidecall/internal/backend/lines"
 )
 
@@ -32,6 +34,8 @@ type events struct {
 	wire *wire
 	// cp is of the request that the stream answers; nil when it answers none.
 	cp *capture
+	// goesOn: it is begun again when it ends, so the SDK does not hear that it is answered.
+	goesOn bool
 
 	out bytes.Buffer // what the SDK reads next
 }
@@ -220,6 +224,9 @@ func (e *events) message(data []byte) []byte {
 	case nil:
 		return nil
 	case msg:
+		if _, answers := msg.(*jsonrpc.Response); answers && e.goesOn {
+			return nil
+		}
 		return onOneLine(data)
 	default:
 		return encode(passed)

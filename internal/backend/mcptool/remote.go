@@ -244,7 +244,7 @@ func (r *Remote) listen() {
 	}
 	req := r.request(r.rest, http.MethodGet, nil)
 	r.unasked.Go(func() {
-		_ = r.wire.relay(req, func(body io.ReadCloser) (heard bool, last string) { // it ends with r.rest
+		_ = r.wire.relay(req, nil, func(body io.ReadCloser) (heard bool, last string) { // it ends with r.rest
 			from := newStream(body, r.wire.limit)
 			heard, _ = r.read(from, nil)
 			return heard, from.lastID

@@ -39,13 +39,15 @@ func (w *wire) RoundTrip(orig *http.Request) (*http.Response, error) {
 				return nil, err
 			}
 			return w.captured(req, resp, id, c)
+		case req.Header.Get("Mcp-Method") == methodListen:
+			return w.listen(req, orig.GetBody), nil
 		}
 		return w.plain(req, id.IsValid() && !isResponse)
 	case http.MethodGet:
 		if c != nil {
 			return w.resume(req, c)
 		}
-		return w.listen(req), nil
+		return w.listen(req, nil), nil
 	case http.MethodDelete:
 		return w.end(req), nil
 	default:
