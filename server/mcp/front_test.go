@@ -36,6 +36,7 @@ type sidecar struct {
 	fails    error // of its calls
 	away     error // of who follows it
 	answered chan struct{}
+	refusal  string // before answered is closed
 }
 
 func (s *sidecar) GetInstructions(context.Context, *sidecallv1.GetInstructionsRequest, ...grpc.CallOption) (*sidecallv1.GetInstructionsResponse, error) {
@@ -82,7 +83,8 @@ func (s *sidecar) ExecuteToolStream(ctx context.Context, _ *sidecallv1.ExecuteTo
 	return &unended{ctx: ctx, fails: s.fails, answered: s.answered}, nil
 }
 
-func (s *sidecar) Answer(context.Context, *sidecallv1.AnswerRequest, ...grpc.CallOption) (*sidecallv1.AnswerResponse, error) {
+func (s *sidecar) Answer(_ context.Context, req *sidecallv1.AnswerRequest, _ ...grpc.CallOption) (*sidecallv1.AnswerResponse, error) {
+	s.refusal = req.GetRefusal()
 	close(s.answered)
 	return new(sidecallv1.AnswerResponse), nil
 }
@@ -373,6 +375,27 @@ func TestAClientOnStdioThatClosesItsEnd(t *testing.T) {
 		}
 		f.Close()
 	})
+}
+
+// A client that refuses what a server asks of it is quoted as it is.
+func TestAClientThatRefusesWhatItIsAsked(t *testing.T) {
+	t.Parallel()
+	f, s := front(t)
+	here, there := sdk.NewInMemoryTransports()
+	ran := make(chan error, 1)
+	go func() { ran <- f.Run(t.Context(), there, "") }()
+	client, err := sdk.NewClient(&sdk.Implementation{Name: "x", Version: "1"}, &sdk.ClientOptions{ElicitationHandler: func(context.Context, *sdk.ElicitRequest) (*sdk.ElicitResult, error) {
+		return nil, errors.New("no window")
+	}}).Connect(t.Context(), here, &sdk.ClientSessionOptions{ProtocolVersion: sessions20251125})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := client.CallTool(t.Context(), &sdk.CallToolParams{Name: "pay"}); err != nil || s.refusal != "no window" {
+		t.Errorf("%v, the server is told %q", err, s.refusal)
+	}
+	if err := errors.Join(client.Close(), <-ran); err != nil {
+		t.Error(err)
+	}
 }
 
 // Of a call whose sidecar is lost it is said that it may have run, unless it was not sent.
