@@ -32,8 +32,8 @@ type capture struct {
 
 	mu   sync.Mutex
 	seen seen
-	// after is the event behind which the rest was asked for last, tries how often, in a row, polled since when
-	// nothing has come of that which was answered.
+	// after is the event behind which the rest was asked for last, tries how often in a row, polled when, if
+	// that was answered with a stream.
 	after  string
 	tries  int
 	polled time.Time
@@ -104,8 +104,8 @@ func (c *capture) settle(a answer) {
 
 func (c *capture) settled() bool { return c.known().outcome != unanswered }
 
-// aWhile is what is between two requests for the rest where the server has just nothing to say yet, and is no
-// one that goes nowhere.
+// aWhile is how far apart requests for the rest are where the server is only polled: it has nothing to say yet. A
+// stream that ends sooner, again and again, goes nowhere.
 const aWhile = time.Second
 
 // resuming counts how often the rest is asked for behind the same event.
@@ -119,7 +119,7 @@ func (c *capture) resuming(after string) (tries int) {
 	return c.tries
 }
 
-// resumed says that there is an answer to the request for the rest, which was made at an instant.
+// resumed says that the request for the rest, which was made at an instant, was answered with a stream.
 func (c *capture) resumed(at time.Time) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
