@@ -122,7 +122,6 @@ func (f *follower) subscribe(ctx context.Context, uri string) error {
 	}
 	f.moving.RLock()
 	defer f.moving.RUnlock()
-	ctx = context.WithoutCancel(ctx) // as who leaves meanwhile would leave it behind
 	end, err := f.servers.Subscribe(ctx, uri)
 	if err != nil {
 		<-f.places
@@ -159,7 +158,7 @@ func (f *follower) unsubscribe(ctx context.Context, uri string) error {
 	}
 	f.mu.Unlock()
 	<-f.places
-	return ends[0](context.WithoutCancel(ctx))
+	return ends[0](ctx)
 }
 
 var errNotFollowed = status.Error(codes.FailedPrecondition, "follow_id: no stream of Follow with that is open; nothing was started, open one, and subscribe with the follow_id of its first message")

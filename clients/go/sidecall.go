@@ -39,6 +39,7 @@ import (
 	"time"
 
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/backoff"
 	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/protobuf/types/known/durationpb"
 
@@ -164,6 +165,11 @@ func Dial(target string, opts ...grpc.DialOption) (*Client, error) {
 		// There is one retry layer, and it is in the sidecar.
 		grpc.WithDisableRetry(),
 		grpc.WithDisableServiceConfig(),
+		// One that was away is found as soon as it is back.
+		grpc.WithConnectParams(grpc.ConnectParams{
+			Backoff:           backoff.Config{BaseDelay: 50 * time.Millisecond, Multiplier: 1.6, Jitter: 0.2, MaxDelay: time.Second},
+			MinConnectTimeout: 20 * time.Second,
+		}),
 		// A sidecar is next door: never through HTTP_PROXY.
 		grpc.WithNoProxy(),
 		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(MaxResponseBytes)),

@@ -1,7 +1,7 @@
 package main
 
 import (
-	"cmp"
+	"context"
 	"crypto/rand"
 	"errors"
 	"fmt"
@@ -22,8 +22,8 @@ import (
 const mcpHelp = `Serve the tools of a config file to an MCP client over standard input and output, with
 all that the sidecar does for a call. The client's config names this command as its
 server. Several of them with one config share one sidecar, as those share one that
-programs launch; it ends with the last of them. With --addr it is a running sidecar's
-tools that are served.
+programs launch; it ends with the last of them, and they with it. With --addr it is a
+running sidecar's tools that are served; while that is away each request is told so.
 
 A call is run once where the client says which one it is: _meta dev.sidecall/toolUseId,
 and dev.sidecall/conversationId for it to be known in another process too; of Claude Code
@@ -47,13 +47,18 @@ func newMCP() *cobra.Command {
 			if err != nil {
 				return fail(exitUsage, err)
 			}
-			serve := func(client *sidecall.Client) error {
-				return serveMCP(cmd, client, cmp.Or(addr, "a socket of its own"), profile, slog.New(logger))
-			}
+			options := mcp.Options{Version: buildVersion().Version, Log: slog.New(logger)}
 			if addr != "" {
-				return withConnection(addr, serve)
+				return withConnection(addr, func(client *sidecall.Client) error {
+					return serveMCP(cmd.Context(), client, addr, profile, options)
+				})
 			}
-			return withLaunched(cmd, path, lines, serve)
+			ctx, end := context.WithCancelCause(cmd.Context())
+			defer end(nil)
+			options.Lost = func() { end(errOwnEnded) }
+			return withLaunched(cmd, path, lines, func(client *sidecall.Client) error {
+				return serveMCP(ctx, client, "a socket of its own", profile, options)
+			})
 		},
 	}
 	cmd.Flags().StringVarP(&path, "config", "c", defaultConfig, "the config file")
@@ -92,15 +97,20 @@ func launchCode(err error) int {
 	return exitUnavailable
 }
 
+// errOwnEnded is that of a sidecar that was launched, and does not come back: its client knows what to do with a server
+// that has ended.
+var errOwnEnded = errors.New("the sidecar of this command has ended: start this server again")
+
 // serveMCP serves one client with what the sidecar at addr has, until it leaves.
-func serveMCP(cmd *cobra.Command, client *sidecall.Client, addr, profile string, logger *slog.Logger) error {
-	front := mcp.New(mcp.Options{
-		Tools: client.Stub(), Servers: client.Servers(), Version: buildVersion().Version, Log: logger,
-		// A process has one client, and nobody else knows the name.
-		Scope: "mcp-stdio/" + rand.Text(),
-	})
+func serveMCP(ctx context.Context, client *sidecall.Client, addr, profile string, options mcp.Options) error {
+	options.Tools, options.Servers = client.Stub(), client.Servers()
+	options.Scope = "mcp-stdio/" + rand.Text() // a process has one client, and nobody else knows the name
+	front := mcp.New(options)
 	defer front.Close()
-	err := front.Run(cmd.Context(), mcp.Stdio(os.Stdin, os.Stdout), profile)
+	err := front.Run(ctx, mcp.Stdio(os.Stdin, os.Stdout), profile)
+	if errors.Is(context.Cause(ctx), errOwnEnded) {
+		return fail(exitUnavailable, errOwnEnded)
+	}
 	if _, ofSidecar := status.FromError(err); ofSidecar && err != nil {
 		return rpcError(addr, lostList, err)
 	}

@@ -307,18 +307,7 @@ func TestAHeldCallAsksOverMCP(t *testing.T) {
 func TestAQuestionThatNobodyAnswers(t *testing.T) {
 	for name, end := range map[string]func(*shop, *mcp.ClientSession) error{
 		"the sidecar ends": func(s *shop, _ *mcp.ClientSession) error { return s.stop() },
-		"the session ends": func(s *shop, session *mcp.ClientSession) error {
-			req, err := http.NewRequest(http.MethodDelete, s.url+"/mcp", http.NoBody)
-			if err != nil {
-				return err
-			}
-			req.Header.Set("Mcp-Session-Id", session.ID())
-			resp, err := http.DefaultClient.Do(req)
-			if err != nil {
-				return err
-			}
-			return resp.Body.Close()
-		},
+		"the session ends": (*shop).end,
 	} {
 		t.Run(name, func(t *testing.T) {
 			s, asked, over := newShop(t), make(chan struct{}), make(chan struct{})
@@ -340,6 +329,42 @@ func TestAQuestionThatNobodyAnswers(t *testing.T) {
 			<-ended
 		})
 	}
+}
+
+// A client that ends its session waits for no call in it: the call settles, as that of a client which goes away.
+func TestTheEndOfASessionWaitsForNoCall(t *testing.T) {
+	s, wait := newShop(t), make(chan struct{})
+	s.slow.Store(&wait)
+	session := s.connect(t, "2025-11-25", nil)
+	ended := make(chan struct{})
+	go func() {
+		_, _ = session.CallTool(t.Context(), pay("toolu_1", 5)) // its answer goes nowhere
+		close(ended)
+	}()
+	harness.WaitFor(t, "the payment", func() bool { return s.paid.Load() == 1 })
+	if err := s.end(session); err != nil {
+		t.Error(err)
+	}
+	close(wait)
+	<-ended
+	res, err := s.connect(t, "2025-11-25", nil).CallTool(t.Context(), pay("toolu_1", 5))
+	if err != nil || res.IsError || text(t, res) != `{"payment":1}` || s.paid.Load() != 1 {
+		t.Errorf("sent again: %v, %v, %d payments", res, err, s.paid.Load())
+	}
+}
+
+// end ends a session.
+func (s *shop) end(session *mcp.ClientSession) error {
+	req, err := http.NewRequest(http.MethodDelete, s.url+"/mcp", http.NoBody)
+	if err != nil {
+		return err
+	}
+	req.Header.Set("Mcp-Session-Id", session.ID())
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
+		return err
+	}
+	return resp.Body.Close()
 }
 
 func (s *shop) allow(t *testing.T) {
@@ -379,6 +404,17 @@ func TestAHeldCallWithoutAnAnswer(t *testing.T) {
 			t.Errorf("%d payments", n)
 		}
 	})
+}
+
+// A client that refuses to ask its user is told what one is that cannot ask, and nothing of the question.
+func TestAHeldCallWhoseQuestionIsRefused(t *testing.T) {
+	s := newShop(t)
+	res, err := s.connect(t, "2025-11-25", &mcp.ClientOptions{ElicitationHandler: func(context.Context, *mcp.ElicitRequest) (*mcp.ElicitResult, error) {
+		return nil, errors.New("there is no window")
+	}}).CallTool(t.Context(), pay("toolu_1", 500))
+	if err != nil || !res.IsError || !strings.Contains(text(t, res), "APPROVAL_REQUIRED") || strings.Contains(text(t, res), "window") || s.paid.Load() != 0 {
+		t.Errorf("%v, %v, %d payments", res, err, s.paid.Load())
+	}
 }
 
 // So many questions wait for an answer, and no more: each holds its request. The call beyond them is answered.

@@ -15,6 +15,7 @@ import (
 	"github.com/sidecall/sidecall/internal/backend/process"
 	"github.com/sidecall/sidecall/internal/config"
 	"github.com/sidecall/sidecall/internal/observed"
+	"github.com/sidecall/sidecall/internal/output"
 	"github.com/sidecall/sidecall/internal/redact"
 	"github.com/sidecall/sidecall/internal/store/embedded"
 	"github.com/sidecall/sidecall/internal/store/shared"
@@ -96,7 +97,8 @@ func (w Wrapper) server(log *slog.Logger, hidden *redact.Set) (func(mcptool.List
 	}
 	remote := mcptool.RemoteConfig{
 		URL: declared.URL.Reveal(), Headers: config.RevealMap(declared.Headers), HTTPClient: mcpClient(declared.AllowPrivate),
-		MaxMessage: wrap.MaxMessage, Logger: log, Mask: hidden.Bytes,
+		MaxMessage: wrap.MaxMessage, Logger: log,
+		Mask: func(message []byte) []byte { return hidden.Bytes(output.WithoutSecrets(message, hidden)) }, // JSON still
 	}
 	if err := remote.Check(); err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrNoProgram, err)

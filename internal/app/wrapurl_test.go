@@ -36,7 +36,7 @@ func echoing(t *testing.T) string {
 		case "tools/list":
 			fmt.Fprintf(w, `{"jsonrpc":"2.0","id":%s,"result":{"tools":[{"name":"who","description":%q,"inputSchema":{"type":"object"}}]}}`, m.ID, says)
 		case "tools/call":
-			fmt.Fprintf(w, `{"jsonrpc":"2.0","id":%s,"result":{"content":[{"type":"text","text":%q}]}}`, m.ID, "you are "+says)
+			fmt.Fprintf(w, `{"jsonrpc":"2.0","id":%s,"result":{"content":[{"type":"text","text":%q}],"_meta":{"key":%s}}}`, m.ID, "you are "+says, strings.TrimPrefix(says, "Bearer "))
 		default:
 			fmt.Fprintf(w, `{"says": %q}`, says)
 		}
@@ -45,10 +45,10 @@ func echoing(t *testing.T) string {
 	return s.URL
 }
 
-// A credential that a wrapper is given for a server is shown to nobody, whatever the server says of it;
+// A credential that a wrapper is given for a server is shown to nobody, whatever the server says of it, as a number too;
 // and a URL reaches no private address unless that is allowed.
 func TestAWrapperOfAURLKeepsItsSecrets(t *testing.T) {
-	const secret = "hunter2-hunter2-hunter2"
+	const secret = "31415926535897932384"
 	t.Setenv("SIDECALL_TEST_TOKEN", secret)
 	t.Chdir(t.TempDir())
 	for _, allowed := range []bool{true, false} {

@@ -142,7 +142,8 @@ type Relay interface {
 	// returns the result as it came. An error that is the server's own is a *Refusal.
 	Forward(ctx context.Context, method string, params json.RawMessage, memory Memory) (result json.RawMessage, err error)
 
-	// Subscribe has its server tell of a resource, among what is for everybody, until end is called.
+	// Subscribe has its server tell of a resource, among what is for everybody, until end is called. A
+	// ctx bounds how long that is waited for, and cuts neither off.
 	Subscribe(ctx context.Context, uri string) (end func(context.Context) error, err error)
 
 	// Listen signals, without waiting, that the server has said something that is for everybody,

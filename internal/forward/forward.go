@@ -14,6 +14,8 @@ import (
 
 	"github.com/sidecall/sidecall/internal/backend"
 	"github.com/sidecall/sidecall/internal/catalog"
+	"github.com/sidecall/sidecall/internal/output"
+	"github.com/sidecall/sidecall/internal/redact"
 )
 
 const (
@@ -34,7 +36,8 @@ type server struct {
 	name string
 	// prefix is before the names of its tools, and of its prompts.
 	prefix string
-	mask   func(string) string
+	// secrets are those that it was entrusted with, which it must not tell.
+	secrets *redact.Set
 }
 
 // Servers are the MCP servers behind routes, by the names of their backends.
@@ -48,7 +51,7 @@ func Of(routes []*catalog.Route) Servers {
 		if !ok || slices.ContainsFunc(all, func(s server) bool { return s.name == route.Tool.Backend }) {
 			continue
 		}
-		all = append(all, server{relay, route.Tool.Backend, strings.TrimSuffix(route.Tool.Name, route.Target), route.Secrets.Replace})
+		all = append(all, server{relay, route.Tool.Backend, strings.TrimSuffix(route.Tool.Name, route.Target), route.Secrets})
 	}
 	slices.SortFunc(all, func(a, b server) int { return cmp.Compare(a.name, b.name) })
 	return all
@@ -69,7 +72,7 @@ func (s Servers) Listen(there chan<- struct{}) (next func() (backend.Note, bool)
 	next = func() (backend.Note, bool) {
 		for i, server := range s {
 			if note, ok := nexts[i](); ok {
-				return backend.Note{Method: note.Method, Params: server.mask(note.Params)}, true
+				return backend.Note{Method: note.Method, Params: string(server.masked([]byte(note.Params)))}, true
 			}
 		}
 		return backend.Note{}, false
@@ -87,7 +90,7 @@ func (s Servers) Subscribe(ctx context.Context, uri string) (end func(context.Co
 	ends := make([]func(context.Context) error, len(s))
 	errs := s.each(ctx, func(ctx context.Context, i int) (err error) {
 		ends[i], err = s[i].Relay.Subscribe(ctx, uri)
-		return s[i].masked(err)
+		return s[i].hidden(err)
 	})
 	if !slices.Contains(errs, nil) {
 		return nil, most(errs)
@@ -97,7 +100,7 @@ func (s Servers) Subscribe(ctx context.Context, uri string) (end func(context.Co
 			if ends[i] == nil {
 				return nil
 			}
-			return s[i].masked(ends[i](ctx))
+			return s[i].hidden(ends[i](ctx))
 		})...)
 	}, nil
 }
@@ -259,18 +262,23 @@ func tells(err error) int {
 func (s server) ask(ctx context.Context, method string, params json.RawMessage, memory backend.Memory) (json.RawMessage, error) {
 	result, err := s.Forward(ctx, method, params, memory)
 	if err != nil {
-		return nil, s.masked(err)
+		return nil, s.hidden(err)
 	}
-	return json.RawMessage(s.mask(string(result))), nil
+	return s.masked(result), nil
 }
 
-// masked is an error without the server's secrets.
-func (s server) masked(err error) error {
+// masked is JSON without the server's secrets. Of one that is more than a value the rest is no JSON any more.
+func (s server) masked(raw json.RawMessage) json.RawMessage {
+	return s.secrets.Bytes(output.WithoutSecrets(raw, s.secrets))
+}
+
+// hidden is an error without them.
+func (s server) hidden(err error) error {
 	if refusal, ok := errors.AsType[*backend.Refusal](err); ok {
-		return &backend.Refusal{Code: refusal.Code, Message: s.mask(refusal.Message), Data: json.RawMessage(s.mask(string(refusal.Data)))}
+		return &backend.Refusal{Code: refusal.Code, Message: s.secrets.Replace(refusal.Message), Data: s.masked(refusal.Data)}
 	}
 	if err != nil {
-		return errors.New(s.mask(err.Error()))
+		return errors.New(s.secrets.Replace(err.Error()))
 	}
 	return nil
 }

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/sidecall/sidecall/internal/backend"
+	"github.com/sidecall/sidecall/internal/redact"
 )
 
 // relay is a server that has one resource, or hangs. It counts the subscriptions that it has.
@@ -45,8 +46,7 @@ func (r relay) Forward(ctx context.Context, method string, _ json.RawMessage, _ 
 // A server that hangs hides nothing of the others.
 func TestAServerThatHangsHidesNoOther(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		same := func(text string) string { return text }
-		servers := Servers{{relay{hangs: true}, "a", "", same}, {relay{}, "b", "", same}, {relay{hangs: true}, "c", "", same}}
+		servers := Servers{{relay{hangs: true}, "a", "", nil}, {relay{}, "b", "", nil}, {relay{hangs: true}, "c", "", nil}}
 		for method, want := range map[string]string{"resources/list": `{"resources":[{"uri":"test://b"}]}`, "resources/read": `{"contents":[]}`} {
 			ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
 			got, err := servers.Request(ctx, method, json.RawMessage(`{}`), nil)
@@ -61,9 +61,8 @@ func TestAServerThatHangsHidesNoOther(t *testing.T) {
 // A server that takes any subscription does not keep it from the one that has the resource, nor one that hangs.
 func TestASubscriptionGoesToWhoeverMayHaveIt(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		same := func(text string) string { return text }
 		var anybody, has atomic.Int32
-		servers := Servers{{relay{hangs: true}, "a", "", same}, {relay{taken: &anybody}, "b", "", same}, {relay{taken: &has}, "c", "", same}}
+		servers := Servers{{relay{hangs: true}, "a", "", nil}, {relay{taken: &anybody}, "b", "", nil}, {relay{taken: &has}, "c", "", nil}}
 		end, err := servers.Subscribe(t.Context(), "test://c")
 		if err != nil || anybody.Load() != 1 || has.Load() != 1 {
 			t.Fatalf("it was taken by %d and %d, %v", anybody.Load(), has.Load(), err)
@@ -79,10 +78,45 @@ func TestASubscriptionGoesToWhoeverMayHaveIt(t *testing.T) {
 
 // A prompt that cannot be any server's is not there; the method is.
 func TestAPromptOfNobody(t *testing.T) {
-	same := func(text string) string { return text }
-	servers := Servers{{relay{}, "a", "a_", same}, {relay{}, "b", "b_", same}}
+	servers := Servers{{relay{}, "a", "a_", nil}, {relay{}, "b", "b_", nil}}
 	_, err := servers.Request(t.Context(), "prompts/get", json.RawMessage(`{"name":"c_x"}`), nil)
 	if refusal, ok := errors.AsType[*backend.Refusal](err); !ok || refusal.Code != badParams {
 		t.Error(err)
+	}
+}
+
+// quoting is a server that shows in its answers, its errors and what it says to everybody what it was entrusted with.
+type quoting struct{ backend.Relay }
+
+const quoted = `{"n":12345678,"m":[-12345678.5,true],"12345678":"is 12345678","a":"x"}`
+
+func (quoting) Forward(_ context.Context, method string, _ json.RawMessage, _ backend.Memory) (json.RawMessage, error) {
+	if method == "prompts/get" {
+		return nil, &backend.Refusal{Code: 1, Message: "no 12345678", Data: json.RawMessage(quoted)}
+	}
+	return json.RawMessage(quoted), nil
+}
+
+func (quoting) Listen(chan<- struct{}) (next func() (backend.Note, bool), stop func()) {
+	return func() (backend.Note, bool) { return backend.Note{Params: quoted}, true }, func() {}
+}
+
+// What a server says is JSON still where its secret is taken out of it, a number too.
+func TestASecretIsTakenOutOfJSON(t *testing.T) {
+	const want = `{"n":"(redacted)","m":["(redacted)",true],"(redacted)":"is (redacted)","a":"x"}`
+	servers := Servers{{quoting{}, "a", "", redact.New("12345678")}}
+	if got, err := servers.Request(t.Context(), "resources/read", json.RawMessage(`{}`), nil); err != nil || string(got) != want {
+		t.Errorf("a result: %s, %v", got, err)
+	}
+	_, err := servers.Request(t.Context(), "prompts/get", json.RawMessage(`{}`), nil)
+	if refusal, ok := errors.AsType[*backend.Refusal](err); !ok || refusal.Message != "no (redacted)" || string(refusal.Data) != want {
+		t.Errorf("an error: %+v", refusal)
+	}
+	next, _ := servers.Listen(nil)
+	if note, _ := next(); note.Params != want {
+		t.Errorf("a note: %s", note.Params)
+	}
+	if got := (server{secrets: redact.New(`{"key":1}`)}).masked(json.RawMessage(`{"a":{"key":1}}`)); string(got) != `{"a":(redacted)}` {
+		t.Errorf("a secret that is JSON: %s", got)
 	}
 }

@@ -90,7 +90,7 @@ func (r *Relay) call(ctx context.Context, executor Executor, text []byte, m mess
 		return
 	}
 	go func() {
-		defer r.calls.all.Done()
+		defer r.calls.Done()
 		defer cancel()
 		r.tools.known(ctx, a.Name)
 		if a.Name == output.ToolName && r.tools.readOutputIsTheirs() {

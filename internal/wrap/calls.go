@@ -4,36 +4,27 @@ import (
 	"context"
 	"sync"
 	"time"
+
+	"github.com/sidecall/sidecall/internal/backend"
 )
 
-// calls are those of the client in flight.
+// calls are those of the client in flight, and what else is waited for at the end.
 type calls struct {
-	mu sync.Mutex
-	// running has how each ends, by its JSON-RPC id, until it is answered or cancelled.
-	running map[string]context.CancelFunc
-	all     sync.WaitGroup
-	over    bool
-}
+	backend.Running
 
-// count counts in what ends by itself; false where there is to be no more.
-func (c *calls) count() bool {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if !c.over {
-		c.all.Add(1)
-	}
-	return !c.over
+	mu sync.Mutex
+	// cancels has how each ends, by its JSON-RPC id, until it is answered or cancelled.
+	cancels map[string]context.CancelFunc
 }
 
 // begin counts a call in; false where its id is one in flight, or there are to be no more.
 func (c *calls) begin(id string, cancel context.CancelFunc) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.over || c.running[id] != nil {
+	if c.cancels[id] != nil || !c.Enter() {
 		return false
 	}
-	c.running[id] = cancel
-	c.all.Add(1)
+	c.cancels[id] = cancel
 	return true
 }
 
@@ -42,8 +33,8 @@ func (c *calls) begin(id string, cancel context.CancelFunc) bool {
 func (c *calls) cancel(id string) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	cancel := c.running[id]
-	delete(c.running, id)
+	cancel := c.cancels[id]
+	delete(c.cancels, id)
 	if cancel == nil {
 		return false
 	}
@@ -55,27 +46,20 @@ func (c *calls) cancel(id string) bool {
 func (c *calls) answer(id string) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	waits := c.running[id] != nil
-	delete(c.running, id)
+	waits := c.cancels[id] != nil
+	delete(c.cancels, id)
 	return waits
 }
 
 // end waits for the calls in flight, for so long at the most. Then those that have no effect end.
 func (c *calls) end(patience time.Duration) {
-	c.mu.Lock()
-	c.over = true
-	c.mu.Unlock()
-	ended := make(chan struct{})
-	go func() { c.all.Wait(); close(ended) }() // each call has an end of its own
-	timer := time.NewTimer(patience)
-	defer timer.Stop()
-	select {
-	case <-ended:
-	case <-timer.C:
-	}
+	c.Shut()
+	ctx, stop := context.WithTimeout(context.Background(), patience)
+	defer stop()
+	_ = c.Ended(ctx, "") // each call has an end of its own
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	for _, cancel := range c.running {
+	for _, cancel := range c.cancels {
 		cancel()
 	}
 }

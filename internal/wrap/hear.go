@@ -17,7 +17,7 @@ import (
 const mostAsks, longestID = 4096, 256
 
 // Hear implements mcptool.Listener: it passes on what is the client's.
-func (s *server) Hear(text []byte) (answers bool) {
+func (s *server) Hear(text []byte) (answers json.RawMessage) {
 	m, err := readLoose(text)
 	if i := bytes.Index(text, []byte(`{"jsonrpc"`)); err != nil && i > 0 { // behind a print without an end of line
 		text = text[i:]
@@ -27,18 +27,19 @@ func (s *server) Hear(text []byte) (answers bool) {
 		s.noisy.Do(func() {
 			s.Log.Warn("the server says what is no message; it is left out", "line", string(text[:min(len(text), noiseShown)]))
 		})
-		return false
+		return nil
 	}
 	s.spoke.Store(true)
 	switch {
 	case m.Method == nil:
 		s.answer(text, m)
+		return json.RawMessage(m.ID)
 	case m.ID != nil:
 		s.request(text, m)
 	default:
 		s.write(s.notified(text, m))
 	}
-	return m.Method == nil
+	return nil
 }
 
 // answer takes an answer: to a request of the relay, or of the client.
@@ -139,42 +140,36 @@ func (s *server) withdrawn(text []byte, m message) []byte {
 
 // Giant implements mcptool.Listener. What answers the relay or the client is told to be too long; of
 // anything else only its length is known.
-func (s *server) Giant(ln lines.Line) (answers bool) {
-	id, answers := mcptool.OfGiant(ln.Text, ln.Tail)
-	if id == nil || !answers {
+func (s *server) Giant(ln lines.Line) (answers json.RawMessage) {
+	id, answer := mcptool.OfGiant(ln.Text, ln.Tail)
+	if id == nil || !answer {
 		s.Log.Warn("a message of the server is too long, and is left out", "bytes", ln.Size, "limit", MaxMessage)
-		return false
+		return nil
 	}
-	s.Lost(json.RawMessage(id), nil, mcptool.Relayed{Size: ln.Size})
-	return true
+	s.Lost(context.Background(), json.RawMessage(id), nil, mcptool.Relayed{Size: ln.Size})
+	return json.RawMessage(id)
 }
 
 // Lost implements mcptool.Listener: it answers a request that the server does not, unless it can be sent
-// again.
-func (s *server) Lost(id json.RawMessage, request []byte, known mcptool.Relayed) {
+// to the next one. Until that is there the request is still the server's, where its client may cancel it.
+func (s *server) Lost(ctx context.Context, id json.RawMessage, request []byte, known mcptool.Relayed) {
 	if own, ours := s.ids.own(jsontext.Value(id)); ours {
 		s.deliver(own, known)
 		return
 	}
-	of := s.take(jsontext.Value(id))
-	if of.method == "" {
-		return // nobody waits for it any more
-	}
+	var next *server
 	if known.Forgotten() {
-		go s.again(jsontext.Value(id), request, of) // within readyWait
-		return
+		if next = s.server(ctx); next == nil {
+			known = mcptool.Relayed{Error: errForgotten, Raw: marshal(errForgotten)}
+		}
 	}
-	s.unanswered(id, of, known)
-}
-
-// again sends a request of the client to the next server.
-func (s *server) again(id jsontext.Value, request []byte, of passing) {
-	next := s.server(context.Background())
-	if next == nil {
-		s.unanswered(json.RawMessage(id), of, mcptool.Relayed{Error: errForgotten, Raw: marshal(errForgotten)})
-		return
+	switch of := s.take(jsontext.Value(id)); {
+	case of.method == "": // nobody waits for it any more
+	case next != nil:
+		next.pass(request, jsontext.Value(id), of)
+	default:
+		s.unanswered(id, of, known)
 	}
-	next.pass(request, id, of)
 }
 
 var errForgotten = &jsonrpc.Error{Code: codeInternal, Message: "sidecall wrap: the server has forgotten the session, and does not begin another"}

@@ -35,9 +35,10 @@ type site struct {
 	plain, listens, keeps bool
 	own                   chan string
 	first                 chan string // own of the first session, where that is another
-	// cuts is how many streams break off before their answer, which is kept for who resumes.
-	cuts int
-	kept map[string][]string
+	// cuts is how many streams break off before their answer, which is kept for who resumes; busy how many of
+	// them are told to come again.
+	cuts, busy int
+	kept       map[string][]string
 	// headers are those of each POST, by its method of MCP.
 	headers map[string]http.Header
 	gets    []string // the Last-Event-ID of each GET
@@ -207,9 +208,15 @@ func (s *site) get(w http.ResponseWriter, r *http.Request) {
 	after := r.Header.Get("Last-Event-ID")
 	s.mu.Lock()
 	s.gets = append(s.gets, after)
-	kept, listens, unknown := s.kept[after], s.listens, !s.keeps && r.Header.Get("Mcp-Session-Id") != s.known
+	kept, listens, unknown, busy := s.kept[after], s.listens, !s.keeps && r.Header.Get("Mcp-Session-Id") != s.known, after != "" && s.busy > 0
+	if busy {
+		s.busy--
+	}
 	s.mu.Unlock()
 	switch {
+	case busy:
+		w.WriteHeader(http.StatusServiceUnavailable)
+		return
 	case unknown:
 		w.WriteHeader(http.StatusNotFound)
 		return
@@ -344,6 +351,38 @@ func TestOverHTTPOneRequestFindsNoSession(t *testing.T) {
 	w.say(`{"jsonrpc":"2.0","method":"stub/go"}`)
 	has(t, w.answer("3"), `"later":true`)
 	has(t, w.answer("1"), "at last")
+	w.until("the session that was given up has ended", func() bool {
+		w.site.mu.Lock()
+		defer w.site.mu.Unlock()
+		return w.site.left == 1
+	})
+}
+
+// A request that waits for the next session can be cancelled: it is not sent there.
+func TestOverHTTPARequestThatFindsNoSessionIsCancelled(t *testing.T) {
+	t.Parallel()
+	w := start(t, "plain", true)
+	has(t, w.call("0", "charge", "before"), "charged")
+	away := true
+	w.site.mu.Lock()
+	w.site.known = ""
+	w.site.refuse = func(rw http.ResponseWriter, _ *http.Request, m stubMessage) bool {
+		if m.Method == "initialize" && away {
+			http.Error(rw, "not now", http.StatusServiceUnavailable)
+		}
+		return m.Method == "initialize" && away
+	}
+	w.site.mu.Unlock()
+	w.say(`{"jsonrpc":"2.0","id":1,"method":"stub/later"}`)
+	w.until("it waits for the next session", func() bool { return strings.Contains(w.log.String(), "begun again") })
+	w.say(`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":1}}`)
+	w.site.mu.Lock()
+	away = false
+	w.site.mu.Unlock()
+	has(t, w.call("2", "charge", "after"), "charged")
+	if w.entries("later") != 0 {
+		t.Error("it was sent in the next session")
+	}
 }
 
 // What a server works on it may speak of where it says things by itself: what it asks there reaches the
@@ -378,7 +417,7 @@ func TestOverHTTPAStreamIsResumed(t *testing.T) {
 	t.Parallel()
 	w := start(t, "plain", true)
 	w.site.mu.Lock()
-	w.site.cuts = 1
+	w.site.cuts, w.site.busy = 1, 1
 	w.site.mu.Unlock()
 	if got := w.call("1", "charge", "a"); got != `{"jsonrpc":"2.0","id":1,"result":`+chargeResult+`}` {
 		t.Error(got)
@@ -447,6 +486,9 @@ func TestOverHTTPRefusals(t *testing.T) {
 			return false
 		}
 		answer, code := strings.ReplaceAll(body, "ID", string(m.ID)), status
+		if strings.HasPrefix(body, "{") {
+			w.Header().Set("Content-Type", "application/json")
+		}
 		w.WriteHeader(code)
 		_, _ = io.WriteString(w, answer)
 		return true
@@ -468,6 +510,9 @@ func TestOverHTTPRefusals(t *testing.T) {
 	}
 	refusing(200, "hello")
 	has(t, w.call("5", "charge", "no MCP"), "OUTCOME_UNKNOWN")
+	refusing(200, `{"jsonrpc":"2.0","id":null,"error":{"code":-32603,"message":"kaput"}}`)
+	has(t, w.call("8", "charge", "no id"), "OUTCOME_UNKNOWN")
+	has(t, w.ask("9", "stub/line", "{}"), `"code":-32603`, "is not MCP")
 	refusing(0, "")
 	has(t, w.call("6", "charge", "unknown"), "OUTCOME_UNKNOWN")
 	has(t, w.call("7", "charge", "after"), "charged")

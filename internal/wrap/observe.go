@@ -21,14 +21,14 @@ func (r *Relay) observe(ctx context.Context, executor Executor, text []byte, m m
 	began := time.Now()
 	params := m.Params.Clone()
 	s := r.server(ctx)
-	if s == nil || !r.calls.count() {
+	if s == nil || !r.calls.Enter() {
 		r.pass(ctx, text, m)
 		return
 	}
 	s.pass(text, m.ID, passing{method: methodCall, heard: func(answer *mcptool.Relayed) {
 		took := time.Since(began)
 		go func() { // the answer is on its way already
-			defer r.calls.all.Done()
+			defer r.calls.Done()
 			r.Observe.Add(r.observed(ctx, executor, params, answer, began, took))
 		}()
 	}})

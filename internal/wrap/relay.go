@@ -142,8 +142,8 @@ func (r *Relay) pass(ctx context.Context, text []byte, m message) {
 		return
 	}
 	of := passing{method: *m.Method}
-	if of.method != methodListen && r.calls.count() {
-		of.heard = func(*mcptool.Relayed) { r.calls.all.Done() }
+	if of.method != methodListen && r.calls.Enter() {
+		of.heard = func(*mcptool.Relayed) { r.calls.Done() }
 	}
 	s.pass(text, m.ID, of)
 }

@@ -32,7 +32,7 @@ var _ backend.Discoverer = (*Relay)(nil)
 func New(o Options) *Relay {
 	o.Handshake = cmp.Or(max(o.Handshake, 0), firstHandshake)
 	r := &Relay{Options: o, ids: ids{prefix: "sidecall/" + rand.Text() + "/"}, turns: turns{turned: make(chan struct{}), all: map[*server]bool{}}}
-	r.calls.running = map[string]context.CancelFunc{}
+	r.calls.cancels = map[string]context.CancelFunc{}
 	r.tools.init()
 	return r
 }

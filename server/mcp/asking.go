@@ -25,7 +25,8 @@ type asking struct {
 
 	// life ends all of them.
 	life context.Context //nolint:containedctx // the front's, not a request's
-	open cancels[string] // by session
+	// underWay are all requests of clients with sessions, by these: what they are asked in them ends with them.
+	underWay cancels[string]
 }
 
 // bounded has no question wait for ever: not beyond its time, its session, or the front.
@@ -39,7 +40,7 @@ func (a *asking) bounded(next sdk.MethodHandler) sdk.MethodHandler {
 			return nil, errAsked
 		}
 		ctx, cancel := context.WithTimeout(ctx, askTime)
-		defer a.open.add(req.GetSession().ID(), cancel)()
+		defer cancel()
 		defer context.AfterFunc(a.life, cancel)()
 		return next(ctx, method, req)
 	}
@@ -48,7 +49,17 @@ func (a *asking) bounded(next sdk.MethodHandler) sdk.MethodHandler {
 // full reports that no more may be asked now.
 func (a *asking) full() bool { return a.many.Load() >= maxAsked }
 
-// end ends the questions of a session.
+// begun has a request of a session end with that, until over.
+func (a *asking) begun(ctx context.Context, session sdk.Session) (_ context.Context, over func()) {
+	own, _ := session.(*sdk.ServerSession)
+	if own == nil || own.ID() == "" {
+		return ctx, func() {}
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	return ctx, a.underWay.add(own.ID(), cancel)
+}
+
+// end ends what is under way in a session, whose end would wait for it: as if its client had gone away.
 func (a *asking) end(session string) {
-	a.open.cancel(func(of string) bool { return of == session })
+	a.underWay.cancel(func(of string) bool { return of == session })
 }

@@ -164,8 +164,14 @@ func (p *patient) Write(data []byte) (int, error) {
 		return 0, errUnread
 	}
 	p.wait()
-	return p.ResponseWriter.Write(data)
+	named := len(data) - len(bytes.TrimPrefix(data, prime))
+	n, err := p.ResponseWriter.Write(data[named:])
+	return n + named, err
 }
+
+// prime is the name that the library gives to the event with which a stream begins. The protocol has none, and
+// clients complain of it.
+var prime = []byte("event: prime\n")
 
 // refusal is a short form of one: an error of JSON-RPC stays one.
 func refusal(said []byte) []byte {

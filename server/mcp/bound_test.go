@@ -74,6 +74,20 @@ func TestWhatIsNotReadHasItsTimeAndItsRoom(t *testing.T) {
 	}
 }
 
+// The event with which a stream begins has no name.
+func TestTheFirstEventOfAStreamHasNoName(t *testing.T) {
+	client := httptest.NewRecorder()
+	out := &patient{ResponseWriter: client}
+	for _, event := range []string{"event: prime\nid: a_0\ndata: \n\n", "event: message\nid: a_1\ndata: event: prime\n\n"} {
+		if n, err := out.Write([]byte(event)); n != len(event) || err != nil {
+			t.Errorf("%d bytes are written, %v", n, err)
+		}
+	}
+	if got := client.Body.String(); got != "id: a_0\ndata: \n\nevent: message\nid: a_1\ndata: event: prime\n\n" {
+		t.Errorf("%q", got)
+	}
+}
+
 func TestABugInARequestIsItsAlone(t *testing.T) {
 	var log strings.Builder
 	f := &face{servers: servers{options: &Options{Log: slog.New(slog.NewTextHandler(&log, nil))}}}

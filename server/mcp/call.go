@@ -60,9 +60,28 @@ func (f *face) call(ctx context.Context, req *sdk.CallToolRequest) (*sdk.CallToo
 		at.Print = printOf(req.Params)
 		return asked(ctx, f.options.Tools, res, of, at)
 	case res.GetHold() != nil && mayAsk(req.Session, again) && (isStateless(req.Session) || !f.asking.full()):
-		return waiting(res, req.Params, in, at), nil
+		asks := waiting(res, req.Params, in, at)
+		if isStateless(req.Session) {
+			return asks, nil
+		}
+		return f.askUser(ctx, req, asks, res)
 	}
 	return mcpresult.Of(res), nil
+}
+
+// askUser asks a client with a session within its request, and goes on with its answer. Where there is none the
+// call is answered as that of a client which cannot be asked.
+func (f *face) askUser(ctx context.Context, req *sdk.CallToolRequest, asks *sdk.CallToolResult, held *sidecallv1.ExecuteToolResponse) (*sdk.CallToolResult, error) {
+	question, _ := asks.InputRequests[approval].(*sdk.ElicitParams)
+	answer, err := req.Session.Elicit(ctx, question)
+	if err != nil {
+		f.options.heard(err)
+		return mcpresult.Of(held), nil
+	}
+	again, params := *req, *req.Params
+	params.RequestState, params.InputResponses = asks.RequestState, sdk.InputResponseMap{approval: answer}
+	again.Params = &params
+	return f.call(ctx, &again)
 }
 
 // handedOn is what the tool's server is told beside the arguments.

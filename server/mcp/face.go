@@ -216,14 +216,26 @@ const followAgain = time.Second
 // follow tells sessions what changes, until ctx ends or there is no such profile any more. Once the
 // face is not what a new one would be, retire is called: who comes then gets another.
 func (f *face) follow(ctx context.Context, retire func()) {
+	away := false
+	there := func() {
+		if away {
+			f.options.Log.Info("mcp: the sidecar is back")
+		}
+		away = false
+	}
 	for ctx.Err() == nil {
-		err := f.hear(ctx, retire)
-		if status.Code(err) == codes.InvalidArgument {
+		switch err := f.hear(ctx, retire, there); {
+		case status.Code(err) == codes.InvalidArgument:
 			retire()
 			return
-		}
-		if ctx.Err() == nil {
+		case ctx.Err() != nil:
+		case !unconnected(err):
 			f.options.Log.Debug("mcp: the sidecar is not followed for now", "error", err)
+		case f.options.Lost != nil:
+			f.options.Lost()
+		case !away:
+			away = true
+			f.options.Log.Warn("mcp: no sidecar answers; it is asked again until one does", "error", err)
 		}
 		select {
 		case <-ctx.Done():
@@ -232,8 +244,9 @@ func (f *face) follow(ctx context.Context, retire func()) {
 	}
 }
 
-// hear tells sessions what the sidecar says, until it says no more: the error is why.
-func (f *face) hear(ctx context.Context, retire func()) error {
+// hear tells sessions what the sidecar says, until it says no more: the error is why. there is called with each thing
+// that it says.
+func (f *face) hear(ctx context.Context, retire, there func()) error {
 	stream, err := f.options.Servers.Follow(ctx, &sidecallv1.FollowRequest{Profile: f.profile})
 	if err != nil {
 		return err
@@ -243,6 +256,7 @@ func (f *face) hear(ctx context.Context, retire func()) error {
 		if err != nil {
 			return err
 		}
+		there()
 		if id := said.GetFollowId(); id != "" {
 			f.subscriptions.again(ctx, id)
 		}
@@ -280,8 +294,10 @@ type Options struct {
 	Servers sidecallv1.McpServiceClient
 	// Version is the sidecar's own, which clients are told.
 	Version string
-	// Log is told what clients did wrong; nil drops it.
+	// Log is told what clients did wrong, and that the sidecar is away; nil drops it.
 	Log *slog.Logger
+	// Lost, if not nil, is called when no sidecar answers any more: it is one that does not come back.
+	Lost func()
 	// Scope bounds the conversations of requests that name none, where there is no session to
 	// do it; empty where there is nothing.
 	Scope string

@@ -297,6 +297,8 @@ func newFace(ctx context.Context, options *Options, profile string, leaving *syn
 func (f *face) receive(next sdk.MethodHandler) sdk.MethodHandler {
 	return func(ctx context.Context, method string, req sdk.Request) (_ sdk.Result, err error) {
 		defer f.options.recovered(method, &err)
+		ctx, over := f.asking.begun(ctx, req.GetSession())
+		defer over()
 		if tooLong(method, req) {
 			return nil, errLasting
 		}

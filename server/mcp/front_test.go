@@ -3,8 +3,10 @@ package mcp
 import (
 	"bufio"
 	"context"
+	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"strings"
 	"sync"
 	"testing"
@@ -32,7 +34,9 @@ type sidecar struct {
 	lost     chan struct{} // ends the stream by which it is followed
 	streams  int
 	fails    error // of its calls
+	away     error // of who follows it
 	answered chan struct{}
+	refusal  string // before answered is closed
 }
 
 func (s *sidecar) GetInstructions(context.Context, *sidecallv1.GetInstructionsRequest, ...grpc.CallOption) (*sidecallv1.GetInstructionsResponse, error) {
@@ -62,6 +66,9 @@ func (s *sidecar) Forward(_ context.Context, req *sidecallv1.ForwardRequest, _ .
 func (s *sidecar) Follow(ctx context.Context, _ *sidecallv1.FollowRequest, _ ...grpc.CallOption) (grpc.ServerStreamingClient[sidecallv1.FollowResponse], error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if s.away != nil {
+		return nil, s.away
+	}
 	s.followed++
 	s.streams++
 	return &silence{ctx: ctx, id: fmt.Sprint(s.streams), lost: s.lost, end: func() {
@@ -76,7 +83,8 @@ func (s *sidecar) ExecuteToolStream(ctx context.Context, _ *sidecallv1.ExecuteTo
 	return &unended{ctx: ctx, fails: s.fails, answered: s.answered}, nil
 }
 
-func (s *sidecar) Answer(context.Context, *sidecallv1.AnswerRequest, ...grpc.CallOption) (*sidecallv1.AnswerResponse, error) {
+func (s *sidecar) Answer(_ context.Context, req *sidecallv1.AnswerRequest, _ ...grpc.CallOption) (*sidecallv1.AnswerResponse, error) {
+	s.refusal = req.GetRefusal()
 	close(s.answered)
 	return new(sidecallv1.AnswerResponse), nil
 }
@@ -284,6 +292,39 @@ func (f *Front) onStdio(t *testing.T, ctx context.Context, until string, closes 
 	return said, ended
 }
 
+// A sidecar that is away may come back, where it is not the front's own. Of one that only hangs up nobody is told.
+func TestASidecarThatIsAway(t *testing.T) {
+	t.Parallel()
+	for said, isGone := range map[string]bool{`connection error: desc = "transport: Error while dialing: connect: connection refused"`: true, "the connection is draining": false} {
+		for _, own := range []bool{true, false} {
+			synctest.Test(t, func(t *testing.T) {
+				var log strings.Builder
+				lost := 0
+				s := &sidecar{servers: true, asked: map[string]int{}, away: status.Error(codes.Unavailable, said)}
+				options := Options{Tools: s, Servers: s, Log: slog.New(slog.NewTextHandler(&log, nil))}
+				if own {
+					options.Lost = func() { lost++ }
+				}
+				f := New(options)
+				if _, err := f.face(t.Context(), ""); err != nil {
+					t.Fatal(err)
+				}
+				time.Sleep(5 * followAgain)
+				s.mu.Lock()
+				s.away = nil
+				s.mu.Unlock()
+				time.Sleep(2 * followAgain)
+				f.Close()
+				away, back := strings.Count(log.String(), "level=WARN"), strings.Count(log.String(), "is back")
+				told := map[bool]int{true: 1}[!own && isGone]
+				if (lost > 0) != (own && isGone) || away != told || back != told {
+					t.Errorf("own %v, %s: lost %d times\n%s", own, said, lost, log.String())
+				}
+			})
+		}
+	}
+}
+
 // A front that is to end waits for no call, and for nothing that its client is asked.
 func TestAFrontOnStdioEndsWhenItIsToldTo(t *testing.T) {
 	t.Parallel()
@@ -294,6 +335,28 @@ func TestAFrontOnStdioEndsWhenItIsToldTo(t *testing.T) {
 		began := time.Now()
 		end()
 		if err := <-ran; err != nil || time.Since(began) > 0 {
+			t.Errorf("%v, after %v", err, time.Since(began))
+		}
+		f.Close()
+	})
+}
+
+// A client on stdio that neither reads nor closes its end does not hold up the end.
+func TestAClientOnStdioThatDoesNotReadAtTheEnd(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		f, _ := front(t)
+		ctx, end := context.WithCancel(t.Context())
+		in, to := io.Pipe()
+		from, out := io.Pipe()
+		defer func() { _ = from.Close() }()
+		ran := make(chan error, 1)
+		go func() { ran <- f.Run(ctx, Stdio(in, out), "") }()
+		_, _ = io.WriteString(to, `{"jsonrpc":"2.0","id":1,"method":"ping"}`+"\n")
+		synctest.Wait() // its answer is being written
+		began := time.Now()
+		end()
+		if err := <-ran; !errors.Is(err, errUnreadAtEnd) || time.Since(began) > lastRead {
 			t.Errorf("%v, after %v", err, time.Since(began))
 		}
 		f.Close()
@@ -312,6 +375,27 @@ func TestAClientOnStdioThatClosesItsEnd(t *testing.T) {
 		}
 		f.Close()
 	})
+}
+
+// A client that refuses what a server asks of it is quoted as it is.
+func TestAClientThatRefusesWhatItIsAsked(t *testing.T) {
+	t.Parallel()
+	f, s := front(t)
+	here, there := sdk.NewInMemoryTransports()
+	ran := make(chan error, 1)
+	go func() { ran <- f.Run(t.Context(), there, "") }()
+	client, err := sdk.NewClient(&sdk.Implementation{Name: "x", Version: "1"}, &sdk.ClientOptions{ElicitationHandler: func(context.Context, *sdk.ElicitRequest) (*sdk.ElicitResult, error) {
+		return nil, errors.New("no window")
+	}}).Connect(t.Context(), here, &sdk.ClientSessionOptions{ProtocolVersion: sessions20251125})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := client.CallTool(t.Context(), &sdk.CallToolParams{Name: "pay"}); err != nil || s.refusal != "no window" {
+		t.Errorf("%v, the server is told %q", err, s.refusal)
+	}
+	if err := errors.Join(client.Close(), <-ran); err != nil {
+		t.Error(err)
+	}
 }
 
 // Of a call whose sidecar is lost it is said that it may have run, unless it was not sent.

@@ -8,6 +8,7 @@ import (
 	"io"
 	"sync"
 
+	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
 	sidecallv1 "github.com/sidecall/sidecall/proto/sidecall/v1"
@@ -80,6 +81,9 @@ func (c caller) answer(ctx context.Context, m *sidecallv1.McpMessage) {
 	answer := &sidecallv1.AnswerRequest{QuestionId: m.GetQuestionId()}
 	encoded, wrong := json.Marshal(result)
 	if err = errors.Join(err, wrong); err != nil {
+		if said, ok := errors.AsType[*jsonrpc.Error](err); ok { // the client's, without the library's words
+			err = said
+		}
 		answer.Refusal = err.Error()
 	} else {
 		answer.ResultJson = string(encoded)

@@ -38,30 +38,35 @@ func rpcError(err error) error {
 		return rpc
 	}
 	s := status.Convert(err)
-	code := int64(jsonrpc.CodeInternalError)
-	if s.Code() == codes.InvalidArgument {
+	code, said := int64(jsonrpc.CodeInternalError), s.Message()
+	switch {
+	case s.Code() == codes.InvalidArgument:
 		code = jsonrpc.CodeInvalidParams
+	case unconnected(err):
+		said = fmt.Sprintf("no sidecar answers now, and nothing was sent: send it again once it is back (%s)", said)
 	}
 	data, _ := json.Marshal(map[string]string{"status": s.Code().String()}) // of texts alone
-	return &jsonrpc.Error{Code: code, Message: s.Message(), Data: data}
+	return &jsonrpc.Error{Code: code, Message: said, Data: data}
+}
+
+// unconnected reports that there was no connection to send on, as gRPC has it.
+func unconnected(err error) bool {
+	s := status.Convert(err)
+	return s.Code() == codes.Unavailable && (strings.Contains(s.Message(), "while dialing") || strings.Contains(s.Message(), "server preface"))
 }
 
 // unanswered is the error of a call without an answer. Where the connection was lost, and it is not the sidecar that
 // says why, it may have run.
 func unanswered(err error, of named) error {
 	s := status.Convert(err)
-	said := s.Message()
-	if s.Code() != codes.Unavailable || strings.Contains(said, "nothing was started") {
+	if s.Code() != codes.Unavailable || unconnected(err) || strings.Contains(s.Message(), "nothing was started") {
 		return rpcError(err)
 	}
 	told := "the sidecar went away before it had answered, so the call may have run: only the same id is safe to send again"
-	switch {
-	case strings.Contains(said, "while dialing"), strings.Contains(said, "server preface"): // as gRPC has it
-		told = "no sidecar answers any more, and nothing was sent: start this server again"
-	case of.made:
+	if of.made {
 		told = "the sidecar went away before it had answered, so the call may have run, and has no id to send it again with: find out what became of it first"
 	}
-	return rpcError(status.Errorf(s.Code(), "%s (%s)", told, said))
+	return rpcError(status.Errorf(s.Code(), "%s (%s)", told, s.Message()))
 }
 
 // httpStatus is that of an error before there is a request of MCP.

@@ -10,6 +10,7 @@ import (
 	"maps"
 	"slices"
 	"sync"
+	"time"
 	"unicode/utf8"
 
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
@@ -25,7 +26,7 @@ const maxLine = sdk.DefaultMaxLineLength
 // Stdio is the transport of a client on a process's input and output. What is no message is refused, and the
 // session goes on: the library would end it, and with it the answers that are on their way.
 func Stdio(in io.ReadCloser, out io.Writer) sdk.Transport {
-	w := &lineWriter{out: out}
+	w := &lineWriter{out: out, left: make(chan struct{})}
 	return &sdk.IOTransport{Reader: &messages{ReadCloser: in, lines: lines.New(in, maxLine, smallWrite), refuse: w.refuse}, Writer: w}
 }
 
@@ -196,21 +197,41 @@ func noMessage(text []byte, giant bool) (code int64, why error) {
 	return 0, nil
 }
 
+// lastRead is how long a client has to read what is being written to it when its session ends.
+const lastRead = 2 * time.Second
+
+var errUnreadAtEnd = fmt.Errorf("it has not read what was said to it, within %s of the end", lastRead)
+
 // lineWriter writes whole lines, whoever writes them.
 type lineWriter struct {
-	mu  sync.Mutex
-	out io.Writer
+	mu   sync.Mutex
+	out  io.Writer
+	once sync.Once
+	left chan struct{} // closed when a client that does not read is waited for no longer
 }
 
 // Write implements io.Writer.
 func (w *lineWriter) Write(line []byte) (int, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	return w.out.Write(line)
+	written := make(chan error, 1)
+	go func() { // ends with the process, where nobody reads
+		_, err := w.out.Write(line)
+		written <- err
+	}()
+	select {
+	case err := <-written:
+		return len(line), err
+	case <-w.left:
+		return 0, errUnreadAtEnd
+	}
 }
 
 // Close implements io.Closer. The process's output ends with it.
-func (w *lineWriter) Close() error { return nil }
+func (w *lineWriter) Close() error {
+	w.once.Do(func() { time.AfterFunc(lastRead, func() { close(w.left) }) })
+	return nil
+}
 
 // refuse answers what is no request, and has no id.
 func (w *lineWriter) refuse(code int64, why error) error {

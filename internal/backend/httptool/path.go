@@ -133,7 +133,11 @@ func (seg segment) append(b []byte, texts []string) ([]byte, error) {
 			return nil, errControl
 		}
 		b = appendEscaped(b, text)
-		plain += text
+		if len(seg.parts) == 1 {
+			plain = text
+		} else {
+			plain += text
+		}
 	}
 	switch {
 	case len(b) == start && next > 0:

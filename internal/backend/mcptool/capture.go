@@ -5,7 +5,9 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"strconv"
 	"sync"
+	"time"
 
 	"github.com/go-json-experiment/json/jsontext"
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
@@ -30,9 +32,11 @@ type capture struct {
 
 	mu   sync.Mutex
 	seen seen
-	// after is the event behind which the rest was asked for last, tries how often.
-	after string
-	tries int
+	// after is the event behind which the rest was asked for last, tries how often in a row, polled when, if
+	// that was answered with a stream.
+	after  string
+	tries  int
+	polled time.Time
 }
 
 // seen is what the transport saw of a request.
@@ -100,15 +104,26 @@ func (c *capture) settle(a answer) {
 
 func (c *capture) settled() bool { return c.known().outcome != unanswered }
 
+// aWhile is how far apart requests for the rest are where the server is only polled: it has nothing to say yet. A
+// stream that ends sooner, again and again, goes nowhere.
+const aWhile = time.Second
+
 // resuming counts how often the rest is asked for behind the same event.
 func (c *capture) resuming(after string) (tries int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if after != c.after {
+	if after != c.after || !c.polled.IsZero() && time.Since(c.polled) >= aWhile {
 		c.after, c.tries = after, 0
 	}
-	c.tries++
+	c.tries, c.polled = c.tries+1, time.Time{}
 	return c.tries
+}
+
+// resumed says that the request for the rest, which was made at an instant, was answered with a stream.
+func (c *capture) resumed(at time.Time) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.polled = at
 }
 
 // known is what was seen until now.
@@ -183,6 +198,11 @@ func decode(data []byte) (jsonrpc.Message, error) {
 		return &jsonrpc.Request{ID: id, Method: *m.Method, Params: m.Params}, nil
 	case !id.IsValid():
 		return nil, errors.New("the message has neither a method nor an id")
+	}
+	if text, ok := m.ID.(string); ok { // ours are numbers, of which some servers make texts
+		if n, err := strconv.ParseInt(text, 10, 64); err == nil {
+			id, _ = jsonrpc.MakeID(float64(n)) // of a number
+		}
 	}
 	response := &jsonrpc.Response{ID: id, Result: m.Result}
 	if m.Error != nil {

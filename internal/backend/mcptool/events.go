@@ -3,8 +3,11 @@ package mcptool
 import (
 	"bytes"
 	"cmp"
+	"encoding/json"
 	"errors"
 	"io"
+
+	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 
 	"github.com/sidecall/sidecall/internal/backend/lines"
 )
@@ -31,6 +34,8 @@ type events struct {
 	wire *wire
 	// cp is of the request that the stream answers; nil when it answers none.
 	cp *capture
+	// goesOn: it is begun again when it ends, so the SDK does not hear that it is answered.
+	goesOn bool
 
 	out bytes.Buffer // what the SDK reads next
 }
@@ -88,20 +93,23 @@ func (e *events) answered() bool { return e.cp != nil && e.cp.settled() }
 func (s *stream) next() (ev event, ok bool) {
 	for s.err == nil {
 		ln, err := s.lines.Next()
-		if err != nil {
-			s.err = err
-			if !errors.Is(err, io.EOF) {
-				break
+		switch {
+		case err != nil:
+			if s.err = err; errors.Is(err, io.EOF) && s.whole() {
+				return s.take(), true
 			}
-			return s.take(), true // a last event without its empty line
-		}
-		if len(ln.Text) == 0 {
+		case len(ln.Text) == 0:
 			return s.take(), true
+		default:
+			s.add(ln)
 		}
-		s.add(ln)
 	}
 	return event{}, false
 }
+
+// whole reports that the last event of a stream lacks nothing but its empty line. Of one that was cut off
+// in its middle, the id and all, nothing has come.
+func (ev *event) whole() bool { return ev.giant != nil || json.Valid(ev.message()) }
 
 // take ends the event that is being read.
 func (s *stream) take() event {
@@ -216,6 +224,9 @@ func (e *events) message(data []byte) []byte {
 	case nil:
 		return nil
 	case msg:
+		if _, answers := msg.(*jsonrpc.Response); answers && e.goesOn {
+			return nil
+		}
 		return onOneLine(data)
 	default:
 		return encode(passed)

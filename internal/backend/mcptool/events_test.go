@@ -47,6 +47,8 @@ func TestEventsThatReachTheSDK(t *testing.T) {
 		"in several lines":               {in: "data: {\"jsonrpc\":\"2.0\",\"id\":7,\ndata:\"result\":{}}\n\n", want: "data: " + stub7 + "\n\n", outcome: resulted},
 		"without its empty line":         {in: "data: " + answer7, want: "data: " + stub7 + "\n\n", outcome: resulted},
 		"cut off":                        {in: "data: " + answer7[:40], want: ""},
+		"cut off, and its id with it":    {in: "id: 4\ndata:\n\nid: 5\nretry: 1\ndata: " + answer7[:40], want: "id: 4\n\n", lastID: "4"},
+		"cut off within its id":          {in: "id: 4\ndata:\n\nid: 5", want: "id: 4\n\n", lastID: "4"},
 		"an error":                       {in: `data: {"jsonrpc":"2.0","id":7,"error":{"code":-1,"message":"no"}}` + "\n\n", want: "data: " + stub7 + "\n\n", outcome: refused},
 		"another answer passes":          {in: "data: " + other + "\n\n", want: "data: " + other + "\n\n"},
 		"a change passes":                {in: "id: 4\ndata: " + changed + "\n\n", want: "id: 4\ndata: " + changed + "\n\n", lastID: "4"},

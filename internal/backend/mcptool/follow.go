@@ -3,9 +3,11 @@ package mcptool
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"maps"
 	"slices"
 	"sync"
+	"time"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
@@ -14,6 +16,8 @@ import (
 
 const (
 	methodUpdated = "notifications/resources/updated"
+	// subscribeTime is how long a server may take to begin a subscription, or to end one.
+	subscribeTime = 10 * time.Second
 	// maxSaid bounds what is kept of what a server has said to everybody.
 	maxSaid = 1000
 )
@@ -110,29 +114,61 @@ func (l *listeners) count(uri string, more int) int {
 	return now
 }
 
-// Subscribe implements backend.Relay. The server has one subscription for all, so it is counted
-// before it is there: nobody ends it meanwhile.
+// Subscribe implements backend.Relay. The server has one subscription for all.
 func (b *Backend) Subscribe(ctx context.Context, uri string) (end func(context.Context) error, err error) {
-	subscribe := func(ctx context.Context, s *session) error {
-		return s.client.Subscribe(ctx, &mcp.SubscribeParams{URI: uri})
-	}
 	b.listening.count(uri, 1)
-	if _, err := b.hand(ctx, nil, subscribe); err != nil {
+	if err := told(ctx, b.settle(uri)); err != nil {
 		b.listening.count(uri, -1)
+		if _, refused := errors.AsType[*backend.Refusal](err); !refused {
+			b.settle(uri) // it may be there
+		}
 		return nil, err
 	}
 	return func(ctx context.Context) error {
 		if b.listening.count(uri, -1) > 0 {
 			return nil
 		}
-		_, err := b.hand(ctx, nil, func(ctx context.Context, s *session) error {
-			return s.client.Unsubscribe(ctx, &mcp.UnsubscribeParams{URI: uri})
-		})
-		if b.listening.count(uri, 0) > 0 { // of somebody who came meanwhile, and may have been heard before
-			_, err = b.hand(ctx, nil, subscribe)
-		}
-		return err
+		return told(ctx, b.settle(uri))
 	}, nil
+}
+
+// told waits for a server to be told of a subscription, as long as ctx lasts.
+func told(ctx context.Context, settled <-chan error) error {
+	select {
+	case err := <-settled:
+		return err
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
+
+// settle has the server tell of a resource, or not any more, as it is wanted, and again where that changes
+// meanwhile. Nobody who leaves cuts it off: which of them it is would not be known.
+func (b *Backend) settle(uri string) (settled <-chan error) {
+	done := make(chan error, 1)
+	if !b.running.Enter() {
+		done <- errClosed
+		return done
+	}
+	go func() {
+		defer b.running.Done()
+		ctx, cancel := context.WithTimeout(b.closing, subscribeTime)
+		defer cancel()
+		for {
+			wanted := b.listening.count(uri, 0) > 0
+			_, err := b.hand(ctx, nil, func(ctx context.Context, s *session) error {
+				if wanted {
+					return s.client.Subscribe(ctx, &mcp.SubscribeParams{URI: uri})
+				}
+				return s.client.Unsubscribe(ctx, &mcp.UnsubscribeParams{URI: uri})
+			})
+			if wanted == (b.listening.count(uri, 0) > 0) || ctx.Err() != nil {
+				done <- err
+				return
+			}
+		}
+	}()
+	return done
 }
 
 // wanted are the resources that are subscribed to.
@@ -143,9 +179,9 @@ func (l *listeners) wanted() []string {
 }
 
 // subscribeAgain has a new session told of what the one before was.
-func (b *Backend) subscribeAgain(ctx context.Context, s *session) {
+func (b *Backend) subscribeAgain() {
 	for _, uri := range b.listening.wanted() {
-		if err := s.client.Subscribe(ctx, &mcp.SubscribeParams{URI: uri}); err != nil {
+		if err := <-b.settle(uri); err != nil {
 			b.log.Warn("a resource that was subscribed to is not any more", "error", err)
 		}
 	}

@@ -1,10 +1,16 @@
 package mcptool
 
 import (
+	"context"
+	"errors"
 	"fmt"
+	"net/http"
 	"runtime"
 	"strings"
+	"sync/atomic"
 	"testing"
+
+	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/sidecall/sidecall/internal/backend"
 )
@@ -63,4 +69,46 @@ func TestEachHearsAServerInItsOwnTime(t *testing.T) {
 	if len(b.listening.hear) != 1 {
 		t.Error("it listens after its end")
 	}
+}
+
+// Who leaves while it subscribes, or while it ends that, leaves nothing behind at the server.
+func TestWhoLeavesLeavesNoSubscriptionBehind(t *testing.T) {
+	var begun, there atomic.Int64
+	asked, let := make(chan struct{}, 2), make(chan struct{})
+	server := mcp.NewServer(&mcp.Implementation{Name: "news", Version: "1"}, &mcp.ServerOptions{
+		SubscribeHandler: func(context.Context, *mcp.SubscribeRequest) error {
+			asked <- struct{}{}
+			<-let
+			there.Store(1)
+			begun.Add(1)
+			return nil
+		},
+		UnsubscribeHandler: func(context.Context, *mcp.UnsubscribeRequest) error { there.Store(0); return nil },
+	})
+	server.AddResource(&mcp.Resource{URI: "test://a", Name: "a"}, nil)
+	s := newSite(t, mcp.StreamableHTTPOptions{})
+	s.inner = mcp.NewStreamableHTTPHandler(func(*http.Request) *mcp.Server { return server }, nil)
+	r := run(t, s.config(t))
+	r.current()
+
+	ctx, leave := context.WithCancel(t.Context())
+	left := make(chan error, 1)
+	go func() {
+		_, err := r.Subscribe(ctx, "test://a")
+		left <- err
+	}()
+	<-asked
+	leave()
+	if err := <-left; !errors.Is(err, context.Canceled) {
+		t.Errorf("it has left: %v", err)
+	}
+	close(let)
+	waitFor(t, "nothing is left of who left while it subscribed", func() bool { return begun.Load() == 1 && there.Load() == 0 })
+
+	end, err := r.Subscribe(t.Context(), "test://a")
+	if err != nil || there.Load() != 1 {
+		t.Fatal(err)
+	}
+	_ = end(ctx) // which is over
+	waitFor(t, "nothing is left of who left while it ended that", func() bool { return there.Load() == 0 })
 }

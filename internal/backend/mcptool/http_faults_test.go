@@ -7,10 +7,12 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"regexp"
 	"strings"
 	"sync/atomic"
 	"syscall"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
@@ -125,6 +127,62 @@ func TestABrokenStreamIsResumedNotRepeated(t *testing.T) {
 	if answer != "late" {
 		t.Errorf("the answer is %q", answer)
 	}
+}
+
+// A stream may break off again before anything new has come, and who has the rest may be away for a moment: it is
+// asked for behind the same event.
+func TestAStreamThatIsResumedTwice(t *testing.T) {
+	s := newSite(t, mcp.StreamableHTTPOptions{})
+	r := run(t, s.config(t))
+	r.up()
+	var asked string
+	resumed := 0
+	s.before(func(w http.ResponseWriter, req *http.Request, body string) bool {
+		again := req.Header.Get("Last-Event-ID") == "7"
+		if !isCall(body) && !again {
+			return false
+		}
+		if again && resumed == 1 {
+			resumed++
+			http.Error(w, "no backend", http.StatusServiceUnavailable)
+			return true
+		}
+		w.Header().Set("Content-Type", "text/event-stream")
+		switch {
+		case !again:
+			asked = regexp.MustCompile(`"id":(\d+)`).FindStringSubmatch(body)[1]
+			fmt.Fprint(w, "id: 7\nretry: 1\ndata:\n\n")
+		case resumed < 1:
+			resumed++
+			fmt.Fprint(w, "retry: 1\n\n")
+		default:
+			fmt.Fprintf(w, "data: {\"jsonrpc\":\"2.0\",\"id\":%s,\"result\":{\"content\":[{\"type\":\"text\",\"text\":\"late\"}]}}\n\n", asked)
+		}
+		return true
+	})
+	if got := r.want("pay", `{}`); got != "late" || resumed != 2 || s.posts.Load() != 1 {
+		t.Errorf("%q, resumed %d times before, sent %d times", got, resumed, s.posts.Load())
+	}
+}
+
+// A server that has nothing to say yet, and says so by the end of the stream, is asked again for as long as the call has.
+func TestAStreamThatIsPolled(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := new(capture)
+		for range 10 * resumes {
+			if tries := c.resuming("7"); tries > 1 {
+				t.Fatalf("%d tries", tries)
+			}
+			c.resumed(time.Now())
+			time.Sleep(aWhile)
+		}
+		for tries := range resumes {
+			if got := c.resuming("7"); got != tries+1 {
+				t.Errorf("%d tries, want %d", got, tries+1)
+			}
+			time.Sleep(2 * aWhile) // as it cannot be reached
+		}
+	})
 }
 
 // resumesOnly counts the requests that ask for the rest of a stream.

@@ -22,15 +22,14 @@ func OfGiant(head, tail []byte) (id jsontext.Value, answers bool) {
 	if start, err := decoder.ReadToken(); err != nil || start.Kind() != '{' {
 		return nil, false
 	}
-	asks := false
+	answers = true // what is no request, nor a note
 	for decoder.PeekKind() == '"' {
 		name, err := decoder.ReadToken()
 		if err != nil {
 			break
 		}
 		key := name.String()
-		asks = asks || key == "method"
-		answers = answers || key == "result" || key == "error"
+		answers = answers && key != "method" && key != "params"
 		value, err := decoder.ReadValue()
 		if err != nil {
 			break // what is long
@@ -47,7 +46,7 @@ func OfGiant(head, tail []byte) (id jsontext.Value, answers bool) {
 	if kind := id.Kind(); kind != '"' && kind != '0' {
 		id = nil
 	}
-	return id, answers && !asks
+	return id, answers
 }
 
 // identify finds the id of the answer that a long message is. The ids of what the SDK asks are numbers.

@@ -21,10 +21,12 @@ func TestTheRequestThatAGiantAnswers(t *testing.T) {
 		"id last":                 {`{"result":{"a":"` + filler + `"},"jsonrpc":"2.0","id":7}`, 7},
 		"id before the version":   {`{"result":{"a":"` + filler + `"},"id":7,"jsonrpc":"2.0"}`, 7},
 		"an error":                {`{"jsonrpc":"2.0","id":7,"error":{"message":"` + filler + `"}}`, 7},
+		"what is long first":      {`{"jsonrpc":"2.0","id":7,"_meta":"` + filler + `","result":{}}`, 7},
 		"spaces":                  {`{ "jsonrpc" : "2.0" , "result" : {"a":"` + filler + `"} , "id" : 7 } `, 7},
 		"an id inside the result": {`{"jsonrpc":"2.0","result":{"a":"` + filler + `","b":{"id":9}}}`, 0},
 		"a request":               {`{"jsonrpc":"2.0","id":7,"method":"x","params":"` + filler + `"}`, 0},
 		"a notification":          {`{"method":"x","params":{"a":"` + filler + `","id":7}}`, 0},
+		"a request, all of it":    {`{"jsonrpc":"2.0","id":7,"params":{"a":"` + filler + `"},"method":"x"}`, 0},
 		"a request, method last":  {`{"params":"` + filler + `","id":7}`, 0},
 		"a string id":             {`{"result":"` + filler + `","id":"7"}`, 0},
 		"not JSON":                {filler, 0},
@@ -39,6 +41,27 @@ func TestTheRequestThatAGiantAnswers(t *testing.T) {
 	}
 	if idOf([]byte("{}")) != (jsonrpc.ID{}) {
 		t.Error("an object became an id")
+	}
+}
+
+// An answer is that of its request where its server has made a text of the id; what a server asks has its own ids.
+func TestAnIDOfWhichAServerMakesAText(t *testing.T) {
+	for message, want := range map[string]string{
+		`{"jsonrpc":"2.0","id":"7","result":{}}`: "7", `{"jsonrpc":"2.0","id":7,"result":{}}`: "7",
+		`{"jsonrpc":"2.0","id":"q7","result":{}}`: `"q7"`, `{"jsonrpc":"2.0","id":"7","method":"ping"}`: `"7"`,
+	} {
+		var id jsonrpc.ID
+		switch msg, err := decode([]byte(message)); msg := msg.(type) {
+		case *jsonrpc.Response:
+			id = msg.ID
+		case *jsonrpc.Request:
+			id = msg.ID
+		default:
+			t.Fatalf("%s: %v", message, err)
+		}
+		if id != idOf([]byte(want)) {
+			t.Errorf("%s: %v", message, id.Raw())
+		}
 	}
 }
 

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"net/http"
 	"time"
 
@@ -15,7 +16,7 @@ import (
 	"github.com/sidecall/sidecall/internal/tool"
 )
 
-// resumes is how often the SDK asks for the rest of a result stream that makes
+// resumes is how often in a row the rest of a result stream is asked for that makes
 // no progress. Each is a GET: none can start anything.
 const resumes = 5
 
@@ -72,7 +73,6 @@ func (b *Backend) open(ctx context.Context) (*session, []tool.Discovered, error)
 		return nil, nil, openError(ctx, s, fmt.Errorf("listing the tools: %w", err))
 	}
 	b.hearLog(ctx, s)
-	b.subscribeAgain(ctx, s)
 	s.since = time.Now()
 	return s, tools, nil
 }
@@ -127,7 +127,8 @@ func (b *Backend) transport(s *session) mcp.Transport {
 	return &mcp.StreamableClientTransport{
 		Endpoint:   b.cfg.URL,
 		HTTPClient: w.client(),
-		MaxRetries: resumes,
+		// Which the wire counts: the SDK would give up the session.
+		MaxRetries: math.MaxInt32,
 		// The wire bounds events, without ending the session for one.
 		MaxEventSize: -1,
 	}

@@ -55,6 +55,11 @@ func (m *outgoing) of(method string) bool { return m.Method == method }
 // asks reports that a message wants an answer.
 func (m *outgoing) asks() bool { return m.Method != "" && len(m.ID) > 0 && m.ID.Kind() != 'n' }
 
+// answeredBy reports that an id is that of the request, if there is one.
+func (m *outgoing) answeredBy(id json.RawMessage) bool {
+	return m != nil && idOf(jsontext.Value(id)) == idOf(m.ID)
+}
+
 func (m *outgoing) body() io.ReadCloser { return io.NopCloser(bytes.NewReader(m.text)) }
 
 // describe sets the headers that say the message again.

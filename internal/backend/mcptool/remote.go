@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
-	"errors"
 	"io"
 	"log/slog"
 	"net/http"
@@ -24,12 +23,14 @@ const (
 
 // Listener hears what a server says.
 type Listener interface {
-	// Hear takes a message, and reports whether it answers a request.
-	Hear(message []byte) (answers bool)
+	// Hear takes a message, and returns the id of the request that it answers, as it stands there; nil where
+	// it answers none.
+	Hear(message []byte) (answers json.RawMessage)
 	// Giant takes one that is too long to be read, as far as it was.
-	Giant(ln lines.Line) (answers bool)
-	// Lost takes a request that will have no answer, and what is known of it.
-	Lost(id json.RawMessage, request []byte, known Relayed)
+	Giant(ln lines.Line) (answers json.RawMessage)
+	// Lost takes a request that will have no answer, and what is known of it. ctx ends when nobody waits
+	// for one.
+	Lost(ctx context.Context, id json.RawMessage, request []byte, known Relayed)
 	// Schema is that of the arguments of a tool; nil where there is none.
 	Schema(ctx context.Context, tool string) json.RawMessage
 }
@@ -107,19 +108,18 @@ func (r *Remote) Wait() error {
 		r.cancel(errExpired)
 	case <-r.life.Done():
 	}
-	if cause := context.Cause(r.life); !errors.Is(cause, errExpired) {
-		r.leave()
-	}
 	return context.Cause(r.life)
 }
 
-// Drain returns when all that was under way at the end has ended, and nothing more is heard.
+// Drain returns when all that was under way at the end has ended, and nothing more is heard. Then the
+// server is told that the session is not needed any more, which may be one that only others do not know.
 func (r *Remote) Drain() {
 	r.order.Lock()   // who has begun to send before the end has begun what is waited for
 	r.order.Unlock() //nolint:staticcheck // nothing is to be done meanwhile
 	r.under.Wait()
 	r.end()
 	r.unasked.Wait()
+	r.leave()
 }
 
 // leave tells the server that its session is not needed any more.
@@ -244,7 +244,7 @@ func (r *Remote) listen() {
 	}
 	req := r.request(r.rest, http.MethodGet, nil)
 	r.unasked.Go(func() {
-		_ = r.wire.relay(req, func(body io.ReadCloser) (heard bool, last string) { // it ends with r.rest
+		_ = r.wire.relay(req, nil, func(body io.ReadCloser) (heard bool, last string) { // it ends with r.rest
 			from := newStream(body, r.wire.limit)
 			heard, _ = r.read(from, nil)
 			return heard, from.lastID

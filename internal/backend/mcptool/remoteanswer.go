@@ -40,7 +40,7 @@ func (r *Remote) ask(ctx context.Context, m outgoing, right backend.Right, left 
 		if r.rest.Err() != nil {
 			known.err = context.Cause(r.life)
 		}
-		r.listener.Lost(json.RawMessage(m.ID), m.text, unheard(known))
+		r.listener.Lost(ctx, json.RawMessage(m.ID), m.text, unheard(known))
 	}
 }
 
@@ -127,7 +127,7 @@ func (s *stream) broken() error {
 // where there is none to be had.
 func (r *Remote) resume(ctx context.Context, from *stream, c *capture) *http.Response {
 	for from.lastID != "" && ctx.Err() == nil {
-		tries := c.resuming(from.lastID)
+		began, tries := time.Now(), c.resuming(from.lastID)
 		if tries > resumes {
 			return nil
 		}
@@ -140,7 +140,10 @@ func (r *Remote) resume(ctx context.Context, from *stream, c *capture) *http.Res
 			return nil // the process that had the answer is gone
 		case err != nil:
 		case success(resp.StatusCode) && mediaType(resp) == "text/event-stream":
+			c.resumed(began)
 			return resp
+		case mayPass(resp.StatusCode):
+			discard(resp)
 		default:
 			discard(resp)
 			return nil
@@ -167,15 +170,15 @@ func (r *Remote) read(from *stream, of *outgoing) (heard, answered bool) {
 		heard = true
 		switch message := ev.message(); {
 		case ev.giant != nil:
-			answered = r.listener.Giant(ev.tooLarge()) && of != nil
+			answered = of.answeredBy(r.listener.Giant(ev.tooLarge()))
 		case message != nil:
-			answered = r.hear(message, of) && of != nil
+			answered = r.hear(message, of)
 		}
 	}
 	return heard, answered
 }
 
-// hear hands on a message, or those of a batch. of is the request that is answered.
+// hear hands on a message, or those of a batch, and reports whether one answers the request of.
 func (r *Remote) hear(data []byte, of *outgoing) (answered bool) {
 	for _, message := range unbatch(data) {
 		text := onOneLine(message)
@@ -185,7 +188,7 @@ func (r *Remote) hear(data []byte, of *outgoing) (answered bool) {
 		if of != nil && of.of("initialize") {
 			r.agreed(text)
 		}
-		answered = r.listener.Hear(text) || answered
+		answered = of.answeredBy(r.listener.Hear(text)) || answered
 	}
 	return answered
 }

@@ -7,6 +7,7 @@ import (
 	"io"
 	"net/http"
 	"syscall"
+	"time"
 
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 
@@ -38,13 +39,15 @@ func (w *wire) RoundTrip(orig *http.Request) (*http.Response, error) {
 				return nil, err
 			}
 			return w.captured(req, resp, id, c)
+		case req.Header.Get("Mcp-Method") == methodListen:
+			return w.listen(req, orig.GetBody), nil
 		}
 		return w.plain(req, id.IsValid() && !isResponse)
 	case http.MethodGet:
 		if c != nil {
 			return w.resume(req, c)
 		}
-		return w.listen(req), nil
+		return w.listen(req, nil), nil
 	case http.MethodDelete:
 		return w.end(req), nil
 	default:
@@ -202,14 +205,18 @@ func (w *wire) readJSON(resp *http.Response, id jsonrpc.ID, c *capture) []byte {
 var errNothingNew = errors.New("it ends again and again without a new event")
 
 // resume asks for the rest of a stream that broke off before its answer, resumes
-// times at the most: after that the SDK would give up the session.
+// times at the most without anything new.
 func (w *wire) resume(req *http.Request, c *capture) (*http.Response, error) {
-	tries := c.resuming(req.Header.Get("Last-Event-ID"))
+	began, tries := time.Now(), c.resuming(req.Header.Get("Last-Event-ID"))
 	if tries > resumes {
 		return w.brokenOff(req, c, errNothingNew), nil
 	}
 	ctx, t := outlasting(req.Context(), c)
 	resp, err := w.base.RoundTrip(req.WithContext(ctx))
+	if err == nil && mayPass(resp.StatusCode) {
+		discard(resp)
+		err = fmt.Errorf("HTTP status %d", resp.StatusCode)
+	}
 	if err != nil {
 		t.end()
 	} else {
@@ -227,7 +234,10 @@ func (w *wire) resume(req *http.Request, c *capture) (*http.Response, error) {
 		return nil, err // the SDK asks again
 	case success(resp.StatusCode) && mediaType(resp) == "text/event-stream":
 		resp.Header.Del(sessionHeader)
-		resp.Body = newEvents(resp.Body, w, c)
+		c.resumed(began)
+		rest := newEvents(resp.Body, w, c)
+		rest.dispatch(event{id: req.Header.Get("Last-Event-ID")}) // where it may break off again, before anything new
+		resp.Body = rest
 		return resp, nil
 	default:
 		discard(resp)

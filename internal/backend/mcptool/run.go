@@ -50,6 +50,7 @@ func (b *Backend) Run(ctx context.Context, update func(tools []tool.Discovered, 
 		if err == nil {
 			update(tools, nil) // first: what it says may have its tools refused
 			b.state.turn(&state{session: s})
+			b.running.Go(b.subscribeAgain)
 			told = ""
 			err = b.keep(ctx, s, tools, update)
 			lived = time.Since(s.since)

@@ -191,10 +191,15 @@ func passing(a answer) bool {
 	case refused:
 		return a.rpc.Code != jsonrpc.CodeInvalidParams && a.rpc.Code != jsonrpc.CodeMethodNotFound && a.rpc.Code != jsonrpc.CodeInvalidRequest
 	case httpError:
-		return a.session != sessionKept || a.status >= 500 || a.status == http.StatusTooManyRequests || a.status == http.StatusRequestTimeout
+		return a.session != sessionKept || mayPass(a.status)
 	case resulted, tooLarge, notMCP:
 	}
 	return false
+}
+
+// mayPass reports a status of HTTP that says nothing of what was asked for, which may be asked for again.
+func mayPass(status int) bool {
+	return status >= 500 || status == http.StatusTooManyRequests || status == http.StatusRequestTimeout
 }
 
 // expired reports that a server may have forgotten the task.
