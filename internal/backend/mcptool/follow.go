@@ -15,7 +15,6 @@ import (
 )
 
 const (
-	methodUpdated = "notifications/resources/updated"
 	// subscribeTime is how long a server may take to begin a subscription, or to end one.
 	subscribeTime = 10 * time.Second
 	// maxSaid bounds what is kept of what a server has said to everybody.

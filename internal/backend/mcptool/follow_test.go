@@ -26,7 +26,7 @@ func TestWhoHearsAServerCostsLittle(t *testing.T) {
 		b.Listen(there)
 	}
 	for i := range 3 * maxSaid {
-		b.listening.tell(methodUpdated, fmt.Appendf(nil, `{"uri":"%d%s"}`, i, strings.Repeat("x", fill)))
+		b.listening.tell("notifications/resources/updated", fmt.Appendf(nil, `{"uri":"%d%s"}`, i, strings.Repeat("x", fill)))
 	}
 	if most := uint64(2 * maxSaid * fill); held()-before > most {
 		t.Errorf("%d bytes are held for %d who do not read", held()-before, many)
@@ -45,14 +45,14 @@ func held() uint64 {
 func TestEachHearsAServerInItsOwnTime(t *testing.T) {
 	b := &Backend{listening: newListeners()}
 	there := make(chan struct{}, 1)
-	b.listening.tell(methodUpdated, []byte(`0`))
+	b.listening.tell("notifications/resources/updated", []byte(`0`))
 	early, stop := b.Listen(there)
 	for _, said := range []string{`1`, `2`, `1`} {
-		b.listening.tell(methodUpdated, []byte(said))
+		b.listening.tell("notifications/resources/updated", []byte(said))
 	}
 	<-there
 	late, _ := b.Listen(there)
-	b.listening.tell(methodUpdated, []byte(`3`))
+	b.listening.tell("notifications/resources/updated", []byte(`3`))
 	for name, c := range map[string]struct {
 		next func() (backend.Note, bool)
 		want string

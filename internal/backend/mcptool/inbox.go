@@ -142,7 +142,7 @@ func (in *inbox) wanted(r *jsonrpc.Request) bool {
 			caller.Said(r.Method, r.Params)
 		}
 		return false
-	case methodUpdated, "notifications/resources/list_changed", "notifications/prompts/list_changed":
+	case "notifications/resources/updated", "notifications/resources/list_changed", "notifications/prompts/list_changed":
 		if in.hear != nil && len(r.Params) <= maxNote {
 			in.hear(r.Method, r.Params)
 		}
