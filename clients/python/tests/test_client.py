@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import tempfile
+import threading
 import unittest
 from collections.abc import Callable
 from concurrent import futures
@@ -15,7 +16,7 @@ from unittest import mock
 import grpc
 from google.protobuf.duration_pb2 import Duration
 
-from sidecall import BrokenAnswer, Call, Sidecall, SidecarAway, WrongField, _request, pb
+from sidecall import BrokenAnswer, Call, ClientClosed, Sidecall, SidecarAway, WrongField, _request, pb
 from sidecall.v1 import tool_service_pb2_grpc as pb_grpc
 
 
@@ -54,6 +55,31 @@ class ClientTest(unittest.TestCase):
         self.addCleanup(lambda: server.stop(None).wait())
         self.client = Sidecall(f"tcp://127.0.0.1:{self.port}")
         self.addCleanup(self.client.close)
+
+    def test_a_client_that_is_closed_says_so(self) -> None:
+        asked, go_on = threading.Event(), threading.Event()
+
+        def answer(request: Any) -> Any:
+            asked.set()
+            go_on.wait()
+
+        self.fake.answer = answer
+        call = Call("a", "x")
+        with futures.ThreadPoolExecutor(1) as pool:
+            under = pool.submit(self.client.execute_tool, call, conversation_id="c")
+            asked.wait()
+            self.client.close()
+            self.assertIsInstance(under.exception(), ClientClosed)
+            go_on.set()
+        self.client.tool(name="x", description="X.")(lambda: "x")
+        for ask in (
+            lambda: self.client.execute_tool(call, conversation_id="c"),
+            lambda: self.client.tools(),
+            lambda: self.client.conversation("c", "anthropic"),
+            lambda: self.client.work().start(),
+        ):
+            with self.assertRaisesRegex(ClientClosed, "the client is closed"):
+                ask()
 
     def test_every_part_of_a_call_arrives(self) -> None:
         self.fake.answer = lambda r: pb.ExecuteToolResponse(tool_use_id=r.tool_use_id, content="42")
