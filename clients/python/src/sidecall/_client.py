@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import threading
 import time
 import uuid
 from collections.abc import Callable, Mapping, Sequence
@@ -64,7 +65,7 @@ class Sidecall:
         #: Makes a function one of them: see Worker.tool.
         self.tool = self.worker.tool
         self._works: list[Work] = []
-        self._closed = False
+        self._closed = threading.Event()
 
     @property
     def client_id(self) -> str:
@@ -272,12 +273,12 @@ class Sidecall:
         metadata = ((_channel.CLIENT, self.client_id), *_trace.metadata())
         again = _channel.pauses(self._patience if rpc.insist else 0, time.monotonic)
         while True:
-            if self._closed:
+            if self._closed.is_set():
                 raise ClientClosed
             try:
                 return method(rpc.request, timeout=wait if rpc.wait is None else rpc.wait, metadata=metadata)
             except (grpc.RpcError, ValueError) as e:
-                if self._closed:
+                if self._closed.is_set():
                     raise ClientClosed from e
                 if not _channel.is_away(e):
                     raise
@@ -303,7 +304,7 @@ class Sidecall:
         return work
 
     def _line(self) -> ThreadedLine:
-        if self._closed:
+        if self._closed.is_set():
             raise ClientClosed
         return ThreadedLine(_channel.worker_stub(self._channel))
 
@@ -316,7 +317,7 @@ class Sidecall:
         first. In a fork it ends nothing of the process that made the client."""
         for work in self._works:
             work.stop()
-        self._closed = True
+        self._closed.set()
         if self._pid != os.getpid():  # what they wait for is not in this process
             return
         self._channel.close()

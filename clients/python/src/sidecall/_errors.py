@@ -51,7 +51,9 @@ class ClientClosed(SidecallError):
     same calls with the same ids may be sent again by another, and only those."""
 
     def __init__(self) -> None:
-        super().__init__("the client is closed: make another, and send the same calls with the same ids, since what was sent may have been begun")
+        super().__init__(
+            "the client is closed: make another, and send the same calls with the same ids, since what was sent may have been begun"
+        )
 
 
 class LaunchFailed(SidecallError):
