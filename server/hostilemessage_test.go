@@ -190,6 +190,7 @@ func TestAMessageThatCannotBeAnsweredRunsNothing(t *testing.T) {
 		"a control":         chat(`"a\u0000"`),
 		"a computer":        `{"object":"response","output":[` + look + `,{"type":"computer_call","call_id":"b"}]}`,
 		"a shell":           `{"object":"response","output":[` + look + `,{"type":"local_shell_call","call_id":"b"}]}`,
+		"a shell of its":    `{"object":"response","output":[` + look + `,{"type":"shell_call","call_id":"b","environment":{"type":"local"}}]}`,
 		"a patch":           `{"object":"response","output":[` + look + `,{"type":"apply_patch_call","call_id":"b"}]}`,
 		"a function of old": `{"role":"assistant","content":null,"function_call":{"name":"look","arguments":"{}"}}`,
 		"very many items":   `{"object":"response","output":[` + strings.Repeat(`{},`, provider.MaxItems) + look + `]}`,

@@ -349,3 +349,39 @@ func TestACustomCallThatAConversationHasLeftOpen(t *testing.T) {
 		})
 	}
 }
+
+// What its provider has built in the program alone can answer, and no text does: nothing is said of it, and
+// nobody goes on without it.
+func TestACallThatItsProgramAloneCanAnswer(t *testing.T) {
+	for _, kind := range []string{"computer_call", "shell_call", "local_shell_call", "apply_patch_call"} {
+		t.Run(kind, func(t *testing.T) {
+			s := newConversing(t, nil)
+			s.append(&sidecallv1.AppendMessagesRequest{
+				ConversationId: "c1", Provider: "openai-responses", TurnId: "t1", MessagesJson: []string{`{"role":"user","content":"Look."}`, `{"type":"` + kind + `","call_id":"a"}`},
+			})
+			resumed, err := s.conversations.ResumeConversation(t.Context(), &sidecallv1.ResumeConversationRequest{ConversationId: "c1"})
+			if err != nil || len(resumed.GetAnswersJson()) != 0 || len(resumed.GetPending()) != 1 || resumed.GetPending()[0].GetState() != sidecallv1.Pending_PENDING_UNKNOWN {
+				t.Fatalf("%v, %v", resumed, err)
+			}
+			_, err = s.tools.RunMessage(t.Context(), &sidecallv1.RunMessageRequest{OpenAtVersion: 2, Shared: &sidecallv1.ExecuteToolRequest{ConversationId: "c1"}})
+			if status.Code(err) != codes.InvalidArgument || !strings.Contains(err.Error(), kind+"_output") {
+				t.Errorf("it is gone on with: %v", err)
+			}
+			s.append(&sidecallv1.AppendMessagesRequest{
+				ConversationId: "c1", ExpectedVersion: 2, Provider: "openai-responses", MessagesJson: []string{`{"type":"` + kind + `_output","call_id":"a","output":"done"}`, `{"role":"user","content":"And?"}`},
+			})
+		})
+	}
+}
+
+// What the provider has run in a container of its own is nobody's to run.
+func TestAShellOfTheProvidersIsLeftAlone(t *testing.T) {
+	var heard []backend.Invocation
+	s := service(calltest.New(t, calltest.NewRoute(t, "look", tool.NonIdempotent, hearing(&heard))))
+	res, err := s.RunMessage(t.Context(), &sidecallv1.RunMessageRequest{Shared: &sidecallv1.ExecuteToolRequest{ConversationId: "c1", TurnId: "t1"}, MessageJson: `{"object":"response","output":[
+		{"type":"shell_call","call_id":"s","environment":{"type":"container_reference","container_id":"c"}},{"type":"shell_call_output","call_id":"s","output":[]},
+		{"type":"function_call","call_id":"a","name":"look","arguments":"{\"order_id\":\"A-1\"}"}]}`})
+	if err != nil || len(heard) != 1 || len(res.GetResults()) != 1 {
+		t.Errorf("%d were made: %v, %v", len(heard), res, err)
+	}
+}

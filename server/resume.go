@@ -126,11 +126,13 @@ func (s *Conversations) pending(ctx context.Context, key conversation.Key, asked
 	return &sidecallv1.PendingCall{ToolUseId: asked.ID, ToolName: asked.Tool, TurnId: asked.Turn, State: state, Result: res}, made.Key, nil
 }
 
-// answers are the messages that tell of the pending calls.
+// answers are the messages that tell of the pending calls, but for those that their program alone can answer.
 func answers(format provider.Format, pending []*sidecallv1.PendingCall, asked []conversation.Asked) ([]string, error) {
-	results := make([]*sidecallv1.ExecuteToolResponse, len(pending))
+	results := make([]*sidecallv1.ExecuteToolResponse, 0, len(pending))
 	for i, p := range pending {
-		results[i] = p.GetResult()
+		if !provider.ByProgramAlone(asked[i].Custom) {
+			results = append(results, p.GetResult())
+		}
 	}
 	return written(format, results, customs(asked)...)
 }

@@ -33,9 +33,11 @@
 package sidecall
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"google.golang.org/grpc"
@@ -60,6 +62,10 @@ const maxMessageBytes = 3 << 20
 // ErrBrokenAnswer is wrapped by the error of a batch whose results do not belong to
 // its calls: what answers is no sidecar of this contract.
 var ErrBrokenAnswer = errors.New("the answer does not match the calls")
+
+// ErrClosed is of a client that was closed, and sends nothing more. What it had sent may have
+// been begun: the same calls with the same ids may be sent again by another, and only those.
+var ErrClosed = errors.New("the client is closed: make another, and send the same calls with the same ids, since what was sent may have been begun")
 
 // ErrNoConversation is of calls that name no conversation. Nothing was sent: it is the
 // program's to mend, and no model's.
@@ -146,6 +152,7 @@ func (c Call) request() *sidecallv1.ExecuteToolRequest {
 type Client struct {
 	conn    *grpc.ClientConn
 	service sidecallv1.ToolServiceClient
+	closed  atomic.Bool
 
 	end func() error // of a sidecar that Launch.Start has started; else nil
 }
@@ -160,6 +167,7 @@ func Dial(target string, opts ...grpc.DialOption) (*Client, error) {
 	if target == "" {
 		target = DefaultTarget
 	}
+	c := &Client{}
 	own := []grpc.DialOption{
 		grpc.WithTransportCredentials(insecure.NewCredentials()),
 		// There is one retry layer, and it is in the sidecar.
@@ -173,18 +181,32 @@ func Dial(target string, opts ...grpc.DialOption) (*Client, error) {
 		// A sidecar is next door: never through HTTP_PROXY.
 		grpc.WithNoProxy(),
 		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(MaxResponseBytes)),
-		grpc.WithChainUnaryInterceptor(sendSpan),
+		grpc.WithChainUnaryInterceptor(c.unlessClosed, sendSpan),
 	}
 	conn, err := grpc.NewClient(strings.TrimPrefix(target, "tcp://"), append(own, opts...)...)
 	if err != nil {
 		return nil, fmt.Errorf("sidecar at %s: %w", target, err)
 	}
-	return &Client{conn: conn, service: sidecallv1.NewToolServiceClient(conn)}, nil
+	c.conn, c.service = conn, sidecallv1.NewToolServiceClient(conn)
+	return c, nil
 }
 
-// Close closes the connection. Calls in flight end with an error; the sidecar
-// finishes and records what it has begun. One that was launched ends then.
+// unlessClosed says of a request that fails when the client is closed that it is.
+func (c *Client) unlessClosed(ctx context.Context, method string, req, reply any, conn *grpc.ClientConn, invoke grpc.UnaryInvoker, opts ...grpc.CallOption) error {
+	err := invoke(ctx, method, req, reply, conn, opts...)
+	if err != nil && c.closed.Load() {
+		return ErrClosed
+	}
+	return err
+}
+
+// Close closes the connection. Calls in flight end with ErrClosed, as calls do that come later; the
+// sidecar finishes and records what it has begun. One that was launched ends then. It may be
+// called again.
 func (c *Client) Close() error {
+	if c.closed.Swap(true) {
+		return nil
+	}
 	err := c.conn.Close()
 	if c.end != nil {
 		err = errors.Join(err, c.end())

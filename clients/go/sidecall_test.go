@@ -112,6 +112,47 @@ func connect(t testing.TB, f fake) *sidecall.Client {
 		func(ctx context.Context, _ string) (net.Conn, error) { return pipe.DialContext(ctx) }))
 }
 
+// A client that is closed says so: of what was under way, of what comes later, and of its work.
+func TestAClientThatIsClosed(t *testing.T) {
+	asked, goOn := make(chan struct{}), make(chan struct{})
+	client := connect(t, fake{tool: func(*sidecallv1.ExecuteToolRequest) (*sidecallv1.ExecuteToolResponse, error) {
+		close(asked)
+		<-goOn
+		return nil, status.Error(codes.Internal, "too late")
+	}})
+	call := sidecall.Call{ToolUseID: "a", ToolName: "x", ConversationID: "c"}
+	under := make(chan error, 1)
+	go func() {
+		_, err := client.ExecuteTool(t.Context(), call)
+		under <- err
+	}()
+	<-asked
+	if err := client.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if err := <-under; !errors.Is(err, sidecall.ErrClosed) {
+		t.Errorf("what was under way: %v", err)
+	}
+	close(goOn)
+	var w sidecall.Worker
+	if err := sidecall.Add(&w, sidecall.Function{Name: "x"}, func(context.Context, struct{}) (string, error) { return "", nil }); err != nil {
+		t.Fatal(err)
+	}
+	for name, ask := range map[string]func() error{
+		"a call":         func() error { _, err := client.ExecuteTool(t.Context(), call); return err },
+		"the tools":      func() error { _, err := client.Tools(t.Context(), sidecall.Anthropic, ""); return err },
+		"a conversation": func() error { _, err := client.Conversation(t.Context(), "c", sidecall.Anthropic); return err },
+		"work":           func() error { return client.Work(t.Context(), &w) },
+	} {
+		if err := ask(); !errors.Is(err, sidecall.ErrClosed) || err.Error() != sidecall.ErrClosed.Error() {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	if err := client.Close(); err != nil {
+		t.Errorf("closed again: %v", err)
+	}
+}
+
 func TestEveryPartOfACallArrives(t *testing.T) {
 	var got *sidecallv1.ExecuteToolRequest
 	client := connect(t, fake{tool: func(r *sidecallv1.ExecuteToolRequest) (*sidecallv1.ExecuteToolResponse, error) {

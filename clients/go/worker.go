@@ -190,7 +190,7 @@ const (
 )
 
 // Work serves the functions of a worker until ctx ends, which is no error: then the
-// calls that it has go on, for its Grace at the most. It registers again whenever a
+// calls that it has go on, for its Grace at the most. It ends with ErrClosed when the client is closed. It registers again whenever a
 // sidecar is there again. An error says that the sidecar refuses the worker, and why;
 // nothing of it is registered then.
 //
@@ -217,6 +217,8 @@ func (c *Client) Work(ctx context.Context, w *Worker) error {
 		switch {
 		case ctx.Err() != nil:
 			return nil
+		case c.closed.Load():
+			return ErrClosed
 		case lasting[status.Code(err)]:
 			return fmt.Errorf("the sidecar refuses the worker %s: %w", w.Name, err)
 		case s.registered():

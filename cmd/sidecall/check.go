@@ -41,7 +41,10 @@ warning, else 0. Notes never fail.`,
 			if err := how.known(); err != nil {
 				return fail(exitUsage, err)
 			}
-			found := checkFile(cmd.Context(), args[0], how)
+			found, err := unlessAsked(cmd.Context(), func() (findings, error) { return checkFile(cmd.Context(), args[0], how), nil })
+			if err != nil {
+				return err
+			}
 			if how.json {
 				if err := writeIndented(cmd.OutOrStdout(), found); err != nil {
 					return err

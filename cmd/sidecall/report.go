@@ -18,7 +18,7 @@ const observedFile = "observed.jsonl"
 func newReport() *cobra.Command {
 	var f wrapFlags
 	var file string
-	var since time.Duration
+	since := ago{7 * 24 * time.Hour}
 	var asJSON bool
 	cmd := &cobra.Command{
 		Use:   "report",
@@ -41,7 +41,7 @@ nobody knows what became.`,
 			} else if _, err := os.Stat(file); err != nil {
 				return fail(exitUsage, err)
 			}
-			report, err := app.ReadReport(file, time.Now().Add(-since))
+			report, err := app.ReadReport(file, time.Now().Add(-since.Duration))
 			if err != nil {
 				return fail(exitUnavailable, err)
 			}
@@ -56,7 +56,7 @@ nobody knows what became.`,
 	}
 	cmd.Flags().StringVar(&f.state, "state", "", "the directory that the wrappers have; without this flag $XDG_STATE_HOME/sidecall")
 	cmd.Flags().StringVar(&file, "file", "", "the file of a sidecar's observe.file; without this flag that of the wrappers")
-	cmd.Flags().DurationVar(&since, "since", 7*24*time.Hour, "how far back to look")
+	cmd.Flags().Var(&since, "since", "how far back to look, such as 90m, 24h or 7d")
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print it as JSON")
 	return cmd
 }

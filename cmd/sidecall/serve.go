@@ -85,9 +85,9 @@ func newServe() *cobra.Command {
 			if launched {
 				return serveLaunched(cmd, from, start, hangups, options)
 			}
-			cfg, err := from.Load()
+			cfg, err := unlessAsked(cmd.Context(), from.Load)
 			if err != nil {
-				return fail(exitUsage, err)
+				return err
 			}
 			tuneGC()
 			return serve(cmd.Context(), cfg, hangups, options, nil)

@@ -112,9 +112,11 @@ func (t *tested) all(ctx context.Context, chosen *regexp.Regexp) error {
 	if err != nil {
 		return fail(exitUnavailable, err)
 	}
-	suite, err := cases.Load(t.File, t.Config, cases.Options{Program: []string{program, standInName}})
+	suite, err := unlessAsked(ctx, func() (*cases.Suite, error) {
+		return cases.Load(t.File, t.Config, cases.Options{Program: []string{program, standInName}})
+	})
 	if err != nil {
-		return fail(exitUsage, err)
+		return err
 	}
 	if suite = suite.Only(chosen.MatchString); suite.Len() == 0 {
 		return fail(exitUsage, errors.New("--run: no case has such a name"))

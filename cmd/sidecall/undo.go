@@ -99,7 +99,7 @@ func writeEffects(out io.Writer, effects []*sidecallv1.CommittedEffect) error {
 			fmt.Fprintf(&b, "  sidecall call %s %s --id %s --conversation %s --turn %s\n",
 				undo.GetToolName(), quoted(undo.GetArgumentsJson()), undo.GetToolUseId(), quoted(undo.GetConversationId()), quoted(undo.GetTurnId()))
 		default:
-			fmt.Fprintf(&b, "  cannot be undone by a call: %s\n", effect.GetNotUndoable())
+			fmt.Fprintf(&b, "  cannot be undone by a call: %s\n", printableText(effect.GetNotUndoable()))
 		}
 	}
 	_, err := io.WriteString(out, b.String())

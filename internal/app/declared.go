@@ -46,10 +46,10 @@ func declaredRoute(h *host, name string, cfg *config.Config, found *problems) (*
 }
 
 // hostOf is the host that a tool lives on. Of a tool whose backend cannot be
-// built, or is of another kind, the other parts are looked at all the same: on a
-// host that takes every tool and has no backend.
+// built the other parts are looked at all the same: on a host that takes every
+// tool and has no backend.
 func hostOf(t config.Tool, hosts map[string]*host) *host {
-	if h, ok := hosts[t.Backend]; ok && (h.config.HTTP == nil || t.HTTP != nil) {
+	if h, ok := hosts[t.Backend]; ok {
 		return h
 	}
 	nothing := config.Backend{Exec: &config.ExecBackend{}, MaxInFlight: 1, Breaker: config.Breaker{Failures: 1, Window: 1, OpenFor: 1}}

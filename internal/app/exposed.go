@@ -49,7 +49,7 @@ func exposed(cfg *config.Config) []config.Problem {
 
 // holdsSecrets reports whether a secret stands in the config itself.
 func holdsSecrets(cfg *config.Config) bool {
-	values := []map[string]config.Secret{}
+	values := []map[string]config.Secret{{"secret": cfg.Notify.Secret}}
 	if r := cfg.Store.Redis; r != nil {
 		values = append(values, map[string]config.Secret{"password": r.Password, "sentinel_password": r.SentinelPassword})
 	}

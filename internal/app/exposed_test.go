@@ -139,14 +139,16 @@ func TestALinkThatOthersMayReplaceIsNamed(t *testing.T) {
 
 // A config that others may read matters when a secret stands in it.
 func TestAConfigWithASecretIsNotForOthers(t *testing.T) {
+	web := func(text string) string { return `backends: {web: {http: {base_url: "https://example.com", ` + text + `}}}` }
 	for text, want := range map[string]bool{
-		`headers: {Authorization: "Bearer abc"}`:   true,
-		`headers: {Authorization: "${env:HOME}"}`:  false,
-		`headers: {Accept: "application/json"}`:    false,
-		`headers: {X-Api-Key: "", Accept: "text"}`: false,
+		web(`headers: {Authorization: "Bearer abc"}`):                                 true,
+		web(`headers: {Authorization: "${env:HOME}"}`):                                false,
+		web(`headers: {Accept: "application/json"}`):                                  false,
+		web(`headers: {X-Api-Key: "", Accept: "text"}`):                               false,
+		`notify: {url: "https://example.com", secret: "a secret of sixteen or more"}`: true,
 	} {
 		path := filepath.Join(t.TempDir(), "c.yaml")
-		put(t, path, "backends: {web: {http: {base_url: \"https://example.com\", "+text+"}}}\n", 0o644)
+		put(t, path, text+"\n", 0o644)
 		cfg, err := config.Load(path)
 		if err != nil {
 			t.Fatal(err)

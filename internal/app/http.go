@@ -46,7 +46,12 @@ func buildHTTP(b blueprint) (built, error) {
 }
 
 func builtHTTP(made *httptool.Backend) built {
-	return built{made, func(name string, t config.Tool) error { return made.Register(name, httpSpec(t.HTTP)) }}
+	return built{made, func(name string, t config.Tool) error {
+		if t.HTTP == nil { // of another kind, which was found wrong
+			return nil
+		}
+		return made.Register(name, httpSpec(t.HTTP))
+	}}
 }
 
 // httpAgain has its own specs of the tools: calls that began under another config

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"net"
 	"net/http"
+	"path"
+	"strings"
 	"time"
 
 	"google.golang.org/grpc"
@@ -48,11 +50,14 @@ func newMCPFront(p *parts, version string, bytes *limit.Bytes) *mcpFront {
 		Tools: tools, Servers: sidecallv1.NewMcpServiceClient(conn), Version: version, Log: p.telemetry.Logger,
 		MaxRequestBytes: int64(p.config.Limits.MaxRequestBytes), Bytes: bytes,
 	})
-	pages := http.NewServeMux()
-	pages.Handle("/", f.front.Handler())
-	calls := f.front.Bounded(rest.Handler(tools), rest.Error)
-	pages.Handle("/v1/tools", calls)
-	pages.Handle("/v1/tools/", calls)
+	clients, calls := f.front.Handler(), f.front.Bounded(rest.Handler(tools), rest.Error)
+	pages := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if strings.HasPrefix(path.Clean(r.URL.Path)+"/", "/v1/") {
+			calls.ServeHTTP(w, r)
+		} else {
+			clients.ServeHTTP(w, r)
+		}
+	})
 	hosts := append([]string{cfg.Reveal()}, cfg.Hosts...)
 	f.server = &http.Server{
 		Handler:           server.OnlyHosts(pages, "http.hosts", hosts...),

@@ -129,6 +129,9 @@ func TestARequestOfJSONThatIsNone(t *testing.T) {
 		"a long name":        {"POST", "/v1/tools/pay", `{"tool_name":"` + strings.Repeat("q", 5000) + `"}`, isJSON, 400, "tool_name"},
 		"a page of another":  {"POST", "/v1/tools/pay", `{}`, http.Header{"Content-Type": {"application/json"}, "Origin": {"https://example.com"}}, 403, "cross-origin"},
 		"a GET of a call":    {"GET", "/v1/tools/pay", ``, nil, 405, "POST /v1/tools/NAME"},
+		"two slashes":        {"POST", "//v1/tools/pay", `{}`, isJSON, 405, "nothing else is here"},
+		"a way round":        {"POST", "/v1/x/../tools/pay", `{}`, isJSON, 405, "nothing else is here"},
+		"another page":       {"POST", "/v1/tool/pay", `{}`, isJSON, 405, "nothing else is here"},
 		"a page of nobody":   {"GET", "/v1/tools?page_token=x", ``, nil, 400, "page_token"},
 	} {
 		code, res := s.ask(t, c.method, c.path, c.body, c.header)

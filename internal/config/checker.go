@@ -21,7 +21,7 @@ type checker struct {
 }
 
 func newChecker(c *Config, found *collector, discovered []string) *checker {
-	k := &checker{Config: c, within: within{found: found, top: spot{node: c.root}}, used: map[string]bool{}}
+	k := &checker{Config: c, within: within{found: found, top: c.top()}, used: map[string]bool{}}
 	k.names = names{declared: slices.Sorted(maps.Keys(c.Tools)), discovered: discovered, guesses: MaxProblems}
 	for _, b := range c.Backends {
 		k.names.discovers = k.names.discovers || discovered == nil && b.Discovers()

@@ -4,6 +4,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"sync"
 
 	"go.yaml.in/yaml/v4"
 )
@@ -82,7 +83,7 @@ func examine(found *collector, data []byte, env Environment) (*Config, Problems)
 	if tree == nil {
 		return nil, found.problems()
 	}
-	c := &Config{Source: &Source{File: found.file, root: tree, Dir: directory(found.file)}}
+	c := &Config{Source: &Source{File: found.file, root: tree, wide: new(sync.Map), Dir: directory(found.file)}}
 	d := &decoder{env: env, dir: c.Dir, found: found}
 	d.document(tree, c)
 	c.given, c.local = found.given, slices.Clone(found.warnings)

@@ -16,10 +16,14 @@ type Notify struct {
 // Key is what messages are signed with.
 func (n Notify) Key() []byte {
 	text, encoded := strings.CutPrefix(n.Secret.Reveal(), "whsec_")
-	if key, err := base64.StdEncoding.DecodeString(text); encoded && err == nil {
-		return key
+	if !encoded {
+		return []byte(text)
 	}
-	return []byte(n.Secret.Reveal())
+	key, err := base64.StdEncoding.DecodeString(text)
+	if err != nil { // who receives the messages could not decode it either
+		return nil
+	}
+	return key
 }
 
 // Kinds are what is told.
@@ -35,7 +39,7 @@ func (n Notify) check(w within) {
 	case n.URL.Reveal() != "" && n.Secret.Reveal() == "":
 		w.in("secret").bad("is required with url: without a signature nobody could tell who has sent a message")
 	case n.Secret.Reveal() != "" && len(n.Key()) < 16:
-		w.in("secret").bad("has less than 16 bytes: expected whsec_ and base64 of 24 to 64 bytes, or another text of at least 16")
+		w.in("secret").bad("is no key: expected whsec_ and base64 of 24 to 64 bytes, or another text of at least 16")
 	}
 	for i, kind := range n.On {
 		if slices.Contains(n.On[:i], kind) {

@@ -3,6 +3,7 @@ package config
 import (
 	"encoding/json"
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -153,6 +154,24 @@ tools:
 	c.Release()
 	if got := c.Where("tools", "t").Error(); got != "w.yaml: tools.t: " {
 		t.Errorf("after Release: %s", got)
+	}
+}
+
+// Among many keys each is found where it stands.
+func TestWhereAmongMany(t *testing.T) {
+	t.Parallel()
+	text := "store: {memory: {}}\nbackends: {x: {worker: {}}}\nprofiles:\n"
+	for i := range 1000 {
+		text += fmt.Sprintf("  p%d: {}\n", i)
+	}
+	c := mustParse(t, "w.yaml", []byte(text))
+	for i := range 1000 {
+		if at := c.Where("profiles", fmt.Sprint("p", i)); at.Line != 4+i {
+			t.Fatalf("p%d is in line %d", i, at.Line)
+		}
+	}
+	if at := c.Where("profiles", "q"); at.Path != "profiles.q" || at.Line != 3 {
+		t.Errorf("one that there is not: %+v", at)
 	}
 }
 

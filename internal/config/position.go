@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 
 	"go.yaml.in/yaml/v4"
 )
@@ -60,6 +61,7 @@ type spot struct {
 	path *path
 	key  *yaml.Node // the key in front of the value; nil for list items
 	node *yaml.Node
+	wide *sync.Map // see step; nil is none
 }
 
 // at is where a message about the value points: at the value, but at the key

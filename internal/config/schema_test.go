@@ -112,7 +112,7 @@ func propertyNames(schema any, names map[string]bool) map[string]bool {
 // references between parts of the file, secrets, sizes with units.
 var beyondSchema = []string{
 	"duration_out_of_range", "files_in_one_place", "identity_empty", "listen_not_loopback",
-	"listen_socket_path_too_long", "listen_twice", "operator_among_agents", "reference_empty_required",
+	"listen_socket_path_too_long", "listen_twice", "notify_secret", "operator_among_agents", "reference_empty_required",
 	"reference_malformed", "reference_unset", "reference_value_not_shown",
 	"retention_shorter_than_a_deadline", "retention_too_short", "retry_merged",
 	"store_redis_cluster_db", "store_redis_master_unset", "store_redis_several",

@@ -115,14 +115,15 @@ func (t *tracker) completions(m *provider.Entry) error {
 // responses reads an item of the Responses API. Those of one response come one by one,
 // so that one of the model may follow a call.
 func (t *tracker) responses(m *provider.Entry) error {
-	switch m.Type {
-	case "function_call", "custom_tool_call":
-		return m.Calls(t.format, t.call)
-	case "function_call_output", "custom_tool_call_output":
-		if i := t.index(m.CallID); i >= 0 && t.open[i].Kind != "" && t.open[i].Kind+"_output" != m.Type {
-			return invalid(t.field+".type", "answers the call_id %s, which is a %s: expected a %s_output", tool.Quote(m.CallID), t.open[i].Kind, t.open[i].Kind)
+	if kind, id := m.Answers(); kind != "" {
+		if i := t.index(id); i >= 0 && t.open[i].Kind != "" && t.open[i].Kind != kind {
+			return invalid(t.field+".type", "answers the call_id %s, which is a %s: expected a %s_output", tool.Quote(id), t.open[i].Kind, t.open[i].Kind)
 		}
-		return t.answered(m.CallID, "call_id")
+		return t.answered(id, "call_id")
+	}
+	open := len(t.open)
+	if err := m.Calls(t.format, t.call); err != nil || len(t.open) > open {
+		return err
 	}
 	if m.Type == "" && m.Role == "" {
 		return invalid(t.field+".type", "is missing")

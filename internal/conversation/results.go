@@ -3,7 +3,6 @@ package conversation
 import (
 	"bytes"
 	"encoding/json"
-	"strings"
 
 	"github.com/go-json-experiment/json/jsontext"
 
@@ -28,8 +27,10 @@ func resultsIn(format provider.Format, raw string) ([]span, error) {
 		return m.blocks("content")
 	case format == provider.OpenAI && m.text("role") == "tool":
 		return m.result("tool_call_id", "content"), nil
-	case format == provider.OpenAIResponses && strings.HasSuffix(m.text("type"), "call_output"):
-		return m.result("call_id", "output"), nil
+	case format == provider.OpenAIResponses:
+		if kind := m.text("type"); kind == "function_call_output" || kind == "custom_tool_call_output" { // what others have is no text
+			return m.result("call_id", "output"), nil
+		}
 	}
 	return nil, nil
 }

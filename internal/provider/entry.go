@@ -31,6 +31,7 @@ var (
 // results are known.
 type Entry struct {
 	Type       string         `json:"type"`
+	ID         loose[string]  `json:"id"`
 	Role       string         `json:"role"`
 	Status     jsontext.Value `json:"status"`
 	Content    jsontext.Value `json:"content"`
@@ -39,6 +40,11 @@ type Entry struct {
 	CallID     string         `json:"call_id"`
 	Output     jsontext.Value `json:"output"`
 	function   `json:",inline"`
+
+	// Environment is where a shell_call is run: by the provider, in a container of its, or by the program.
+	Environment loose[struct {
+		Type loose[string] `json:"type"`
+	}] `json:"environment"`
 }
 
 // Block is an entry of the content of a message of Anthropic.
@@ -167,14 +173,40 @@ func (m *Entry) Calls(of Format, visit func(*Call) error) error {
 			return visit(c.Function.call(c.ID, ""))
 		})
 	case OpenAIResponses:
-		switch m.Type {
-		case "function_call":
+		switch _, is := callItems[m.Type]; {
+		case m.Type == "function_call":
 			return visit(m.call(m.CallID, ""))
-		case "custom_tool_call", "computer_call", "local_shell_call", "apply_patch_call": // nobody runs them but the program
-			return visit(m.call(m.CallID, m.Type))
+		case is: // nobody runs them but the program
+			c := m.call(m.CallID, m.Type)
+			c.Name = cmp.Or(c.Name, m.Type)
+			return visit(c)
 		}
 	}
 	return nil
+}
+
+// callItems are the types of the items of Responses that are calls which a program answers, each by
+// an item of the type with _output behind it. Those of what the provider has built in, which are true,
+// are answered by more than a text. An mcp_approval_request is none: the provider goes on without an answer.
+var callItems = map[string]bool{
+	"function_call": false, "custom_tool_call": false,
+	"computer_call": true, "shell_call": true, "local_shell_call": true, "apply_patch_call": true,
+}
+
+// ByProgramAlone reports a type of call that no text answers: nobody but its program can.
+func ByProgramAlone(custom string) bool { return callItems[custom] }
+
+// Answers is the type of the call that an item of Responses answers, and its id; empty for one that
+// answers none.
+func (m *Entry) Answers() (kind, id string) {
+	kind, answers := strings.CutSuffix(m.Type, "_output")
+	if _, is := callItems[kind]; !is || !answers {
+		return "", ""
+	}
+	if kind == "local_shell_call" { // has it there, as its provider declares it
+		return kind, cmp.Or(m.CallID, m.ID.is)
+	}
+	return kind, m.CallID
 }
 
 func (f *function) call(id, custom string) *Call {

@@ -49,11 +49,12 @@ func (m *Entry) FromUser() bool { return m.Role == "user" }
 // Says visits what an entry says, in its order, up to the first error. Thinking is left
 // out. That of what cannot be read is an *Unreadable.
 func (m *Entry) Says(of Format, visit func(Said) error) error {
+	answered, id := m.Answers()
 	switch {
 	case of == OpenAI && m.Role == "tool":
 		return visit(Said{Result: &Result{ID: m.ToolCallID, Text: textOf(m.Content)}})
-	case of == OpenAIResponses && strings.HasSuffix(m.Type, "call_output"):
-		return visit(Said{Result: &Result{ID: m.CallID, Text: textOf(m.Output)}})
+	case of == OpenAIResponses && answered != "":
+		return visit(Said{Result: &Result{ID: id, Text: textOf(m.Output)}})
 	}
 	if err := m.content(of, visit); err != nil || of == Anthropic {
 		return err

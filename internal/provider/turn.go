@@ -287,6 +287,8 @@ func word(said string) string {
 func (t *Turn) take(m *Entry) error {
 	return m.Calls(t.Format, func(c *Call) error {
 		switch {
+		case c.Custom == "shell_call" && m.Environment.is.Type.is == "container_reference": // which the provider has run
+			return nil
 		case c.Custom != "":
 			return fmt.Errorf("want calls of functions, got one of type %q, which is for the program to run", c.Custom)
 		case len(t.Calls) == MaxCalls:

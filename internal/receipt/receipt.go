@@ -4,6 +4,8 @@
 package receipt
 
 import (
+	"crypto/sha256"
+	"encoding/hex"
 	"fmt"
 	"strconv"
 	"strings"
@@ -36,10 +38,10 @@ func ParseNoted(text string) (*Noted, error) {
 	if text == "" {
 		return nil, nil //nolint:nilnil // nothing was noted
 	}
-	count, hash, found := strings.Cut(text, ":")
+	count, hash, _ := strings.Cut(strings.ToLower(text), ":")
 	n, err := strconv.ParseInt(count, 10, 64)
-	if !found || err != nil || n < 1 || len(hash) != 64 {
-		return nil, fmt.Errorf("%s: want a head as it was told before, such as 12: and 64 digits", tool.Quote(text))
+	if sum, odd := hex.DecodeString(hash); err != nil || odd != nil || n < 1 || len(sum) != sha256.Size {
+		return nil, fmt.Errorf("%s: want a head as it was told before, such as 12: and 64 hexadecimal digits", tool.Quote(text))
 	}
 	return &Noted{n, hash}, nil
 }
@@ -111,7 +113,7 @@ func (v *verifier) compareNoted() {
 	switch {
 	case n == nil:
 	case n.Count > v.Count:
-		v.problem("there are %d receipts, and there were %d: some were taken off the end", v.Count, n.Count)
+		v.problem("there are %d receipts, and there were %d: some were taken off the end, unless all were forgotten because nothing was settled for as long as they are kept", v.Count, n.Count)
 	case n.Count == v.Count && n.Hash != v.Hash:
 		v.problem("the last receipt has another hash than was noted")
 	}

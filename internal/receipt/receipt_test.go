@@ -184,10 +184,13 @@ func TestAHeadThatWasNoted(t *testing.T) {
 	if got, err := receipt.ParseNoted(noted.String()); err != nil || *got != noted {
 		t.Errorf("%v, %v", got, err)
 	}
+	if got, err := receipt.ParseNoted(strings.ToUpper(noted.String())); err != nil || *got != noted {
+		t.Errorf("in capitals: %v, %v", got, err)
+	}
 	if got, err := receipt.ParseNoted(""); err != nil || got != nil {
 		t.Errorf("nothing: %v, %v", got, err)
 	}
-	for _, text := range []string{"12", ":", "0:" + noted.Hash, "-1:" + noted.Hash, "x:" + noted.Hash, "12:ab"} {
+	for _, text := range []string{"12", ":", "0:" + noted.Hash, "-1:" + noted.Hash, "x:" + noted.Hash, "12:ab", "12:" + strings.Repeat("zz", 32)} {
 		if got, err := receipt.ParseNoted(text); err == nil {
 			t.Errorf("%q: %v", text, got)
 		}

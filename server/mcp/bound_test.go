@@ -8,6 +8,7 @@ import (
 	"net/http/httptest"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
@@ -123,4 +124,19 @@ func TestWhatAServerHandsOnTakesRoom(t *testing.T) {
 	if err := read(); err == nil || !strings.Contains(err.Error(), "limits.max_held_bytes") {
 		t.Errorf("where there is no room: %v", err)
 	}
+}
+
+// A session that hears nothing, because its client does not read, holds up no request in it.
+func TestASessionThatHearsNothingHoldsUpNoRequest(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		hears := make(chan struct{})
+		f := &Front{stateful: http.HandlerFunc(func(http.ResponseWriter, *http.Request) { <-hears })}
+		began := time.Now()
+		f.displace(httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/mcp", nil), "s")
+		if waited := time.Since(began); waited != WriteTime {
+			t.Errorf("it waited for %v", waited)
+		}
+		close(hears)
+	})
 }

@@ -134,7 +134,15 @@ func (f *Front) displace(req *http.Request, session string) {
 	short := req.Clone(context.WithoutCancel(req.Context())) // of a client that has left, too
 	short.Header.Set("Mcp-Session-Id", session)
 	short.Body = io.NopCloser(strings.NewReader(`{"jsonrpc":"2.0","method":"notifications/roots/list_changed"}`))
-	f.stateful.ServeHTTP(nowhere{}, short)
+	said := make(chan struct{})
+	go func() { // ends with the session
+		defer close(said)
+		f.stateful.ServeHTTP(nowhere{}, short)
+	}()
+	select {
+	case <-said:
+	case <-time.After(WriteTime): // the session writes to a client that does not read, and hears nothing meanwhile
+	}
 }
 
 // nowhere is the answer to who does not listen.

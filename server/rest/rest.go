@@ -11,6 +11,7 @@ import (
 	"mime"
 	"net/http"
 	"net/url"
+	"path"
 	"strings"
 	"unicode/utf8"
 
@@ -41,21 +42,26 @@ func Handler(tools sidecallv1.ToolServiceClient) http.Handler {
 		})
 		answer(w, res, err)
 	})
-	mux.HandleFunc("/", func(w http.ResponseWriter, _ *http.Request) {
-		Error(w, "POST /v1/tools/NAME makes a call, GET /v1/tools lists the tools; nothing else is here", http.StatusMethodNotAllowed)
-	})
+	mux.HandleFunc("/", nowhere)
 	origins := http.NewCrossOriginProtection()
 	origins.SetDenyHandler(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		Error(w, "a cross-origin request of a browser's page is refused", http.StatusForbidden)
 	}))
 	return origins.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		asked, err := url.QueryUnescape(r.URL.RawQuery)
-		if err != nil || !utf8.ValidString(r.URL.Path+asked) {
+		switch at := r.URL.EscapedPath(); {
+		case err != nil || !utf8.ValidString(r.URL.Path+asked):
 			refuse(w, status.New(codes.InvalidArgument, "the path and the query are text in UTF-8, percent-encoded"))
-			return
+		case at != path.Clean(at): // which the mux would send elsewhere
+			nowhere(w, r)
+		default:
+			mux.ServeHTTP(w, r)
 		}
-		mux.ServeHTTP(w, r)
 	}))
+}
+
+func nowhere(w http.ResponseWriter, _ *http.Request) {
+	Error(w, "POST /v1/tools/NAME makes a call, GET /v1/tools lists the tools; nothing else is here", http.StatusMethodNotAllowed)
 }
 
 // read reads the call that a request makes: the members of ExecuteToolRequest, with arguments, as

@@ -7,7 +7,7 @@ import { setTimeout as sleep } from 'node:timers/promises'
 
 import * as grpc from '@grpc/grpc-js'
 
-import { UnsafeSocket } from './errors.js'
+import { ClientClosed, UnsafeSocket } from './errors.js'
 import { traceContext } from './trace.js'
 
 /** Where a sidecar listens when its config does not say. */
@@ -41,12 +41,17 @@ type Method = (
 /** The metadata in which a client says what it calls itself. */
 const CLIENT = 'sidecall-client'
 
+export function isClosed(stub: grpc.Client): boolean {
+  return stub.getChannel().getConnectivityState(false) === grpc.connectivityState.SHUTDOWN
+}
+
 /** One request of a client, and its answer. */
-export function unary(
+export async function unary(
   client: string, stub: grpc.Client, method: string, request: object, wait: { rpcTimeout?: number | undefined; signal?: AbortSignal | undefined },
 ): Promise<unknown> {
   const { rpcTimeout, signal } = wait
   signal?.throwIfAborted()
+  if (isClosed(stub)) throw new ClientClosed()
   const options = rpcTimeout === undefined ? {} : { deadline: Date.now() + rpcTimeout }
   const metadata = traceContext()
   metadata.set(CLIENT, client)
@@ -55,6 +60,7 @@ export function unary(
     const call = (stub as unknown as Record<string, Method>)[method]!.call(stub, request, metadata, options, (error, response) => {
       signal?.removeEventListener('abort', abort)
       if (!error) resolve(response)
+      else if (isClosed(stub)) reject(new ClientClosed())
       else reject(signal?.aborted && error.code === grpc.status.CANCELLED ? signal.reason : error)
     })
     signal?.addEventListener('abort', abort, { once: true })

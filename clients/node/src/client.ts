@@ -3,10 +3,10 @@ import { randomUUID } from 'node:crypto'
 
 import * as grpc from '@grpc/grpc-js'
 
-import { channelOptions, checkSocket, DEFAULT_TARGET, insisting, isAway, MAX_MESSAGE_BYTES, MAX_RESPONSE_BYTES, mostBytes, PATIENCE, unary } from './channel.js'
+import { channelOptions, checkSocket, DEFAULT_TARGET, insisting, isAway, isClosed, MAX_MESSAGE_BYTES, MAX_RESPONSE_BYTES, mostBytes, PATIENCE, unary } from './channel.js'
 import { ConversationService, ToolService, WorkerService } from './contract.js'
 import { compactionFields, Conversation, Kept, type Compaction } from './conversation.js'
-import { BrokenAnswer, WrongMessage, WrongTool } from './errors.js'
+import { BrokenAnswer, ClientClosed, WrongMessage, WrongTool } from './errors.js'
 import type {
   ConversationServiceStub, ExecuteToolResponse, ExecuteToolsResponse, GetInstructionsResponse, ListToolsResponse, ReadMessageResponse,
   RunMessageResponse, Tool, ToolServiceStub, WorkerServiceStub,
@@ -261,6 +261,7 @@ export class Sidecall implements AsyncDisposable {
   }
 
   async #serve(functions: ReadonlyMap<string, Served>, settings: WorkSettings, client = '', places?: Places): Promise<Work> {
+    if (isClosed(this.stub)) throw new ClientClosed()
     const isGone = async () => (this.#launched?.hasEnded() ? this.#launched.end() : undefined)
     const work = new Work(this.#worker, client, functions, settings, this.#patience, isGone, places)
     this.#works.add(work)

@@ -52,6 +52,16 @@ export class StaleConversation extends SidecallError {
   }
 }
 
+/** The client was closed, and sends nothing more. What it had sent may have been begun: the same calls with the same ids may be
+ * sent again by another, and only those. */
+export class ClientClosed extends SidecallError {
+  override name = 'ClientClosed'
+
+  constructor() {
+    super('the client is closed: make another, and send the same calls with the same ids, since what was sent may have been begun')
+  }
+}
+
 /** A sidecar of this process's own: its program cannot be found or started, or it has ended. What was sent to it may have
  * been begun: the same ids are safe to send to the next one with the same store. */
 export class LaunchFailed extends SidecallError {

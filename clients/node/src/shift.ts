@@ -65,7 +65,7 @@ export class Places {
 const overloaded = new Failure('this worker has as many calls as it wants', { code: 'OVERLOADED', notRun: true })
 
 export class Shift {
-  /** Settles when another stream is to be opened. */
+  /** Settles when another stream is to be opened, or the worker is to leave. */
   readonly goodbye: Promise<void>
   /** Settles when the stream has ended, with why, when that was not well. */
   readonly over: Promise<ServiceError | undefined>
@@ -109,6 +109,7 @@ export class Shift {
   leave(): void {
     if (!this.#left) this.#say({ leave: {} })
     this.#left = true
+    this.#bye()
   }
 
   /** Ends the stream, and tells the functions. */

@@ -57,7 +57,6 @@ export class Work implements AsyncDisposable {
   readonly #isGone: () => Promise<SidecallError | undefined>
   readonly #shifts = new Set<Shift>()
   readonly #leaving = new AbortController()
-  readonly #left: Promise<void>
   #isIn = false
 
   /**
@@ -81,7 +80,6 @@ export class Work implements AsyncDisposable {
     this.#grace = given.grace ?? 30_000
     this.#patience = patience
     this.#isGone = isGone
-    this.#left = new Promise((resolve) => this.#leaving.signal.addEventListener('abort', () => resolve(), { once: true }))
     let takenIn!: () => void
     const first = new Promise<void>((resolve) => (takenIn = resolve))
     this.ended = this.#run(takenIn)
@@ -95,6 +93,7 @@ export class Work implements AsyncDisposable {
   /** Takes no more calls; those that there are go on for the grace. */
   leave(): void {
     this.#leaving.abort()
+    for (const shift of this.#shifts) shift.leave()
   }
 
   /** Leaves, and settles when the work has ended. */
@@ -110,7 +109,6 @@ export class Work implements AsyncDisposable {
   async #run(takenIn: () => void): Promise<void> {
     try {
       await this.#work(takenIn)
-      for (const shift of this.#shifts) shift.leave()
       await within(this.#grace, Promise.all([...this.#shifts].map((shift) => shift.over)))
     } finally {
       for (const shift of this.#shifts) shift.end()
@@ -146,7 +144,7 @@ export class Work implements AsyncDisposable {
 
   /** Settles when another stream is to be opened, or the worker is to leave; with the error that the stream ended with. */
   async #watch(shift: Shift): Promise<Error | undefined> {
-    const events = [shift.over, shift.goodbye, this.#left]
+    const events = [shift.over, shift.goodbye] // none outlives the stream
     const answered = await within(ANSWER, Promise.race([...events, shift.registered]))
     if (!answered) {
       shift.end()

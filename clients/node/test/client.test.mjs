@@ -9,7 +9,7 @@ import { fileURLToPath } from 'node:url'
 
 import grpc from '@grpc/grpc-js'
 
-import { BrokenAnswer, Sidecall } from '@sidecall/client'
+import { BrokenAnswer, ClientClosed, Sidecall } from '@sidecall/client'
 
 let fake, server, client, port, socket, directory
 
@@ -55,6 +55,19 @@ test('every part of a call arrives', async () => {
   assert.equal(result.content, '42')
   assert.equal(result.outcome, 'OUTCOME_OK')
   assert.deepEqual(JSON.parse(JSON.stringify(fake.requests)), [{ ...call, ...rest }])
+})
+
+test('a client that is closed says so', async () => {
+  const call = { toolUseId: 'a', toolName: 'x', conversationId: 'c' }
+  fake.answer = () => undefined
+  const under = client.executeTool(call, {}, { rpcTimeout: 20_000 }).catch((error) => error)
+  await client.close()
+  client.tool({ name: 'x', input: { type: 'object' } }, () => 'x')
+  for (const ask of [() => client.executeTool(call), () => client.tools(), () => client.conversation('c', 'anthropic'), () => client.work()]) {
+    await assert.rejects(ask, (error) => error instanceof ClientClosed && /the client is closed/.test(error.message))
+  }
+  server.forceShutdown()
+  assert.ok((await under) instanceof ClientClosed)
 })
 
 test('a failed tool is a result', async () => {

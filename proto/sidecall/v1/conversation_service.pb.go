@@ -938,7 +938,9 @@ type ResumeConversationResponse struct {
 	// The calls without a result, in their order. Empty when there is nothing to
 	// answer.
 	Pending []*PendingCall `protobuf:"bytes,5,rep,name=pending,proto3" json:"pending,omitempty"`
-	// What answers all of them, ready to be appended: for each what its result says.
+	// What answers all of them, ready to be appended: for each what its result says. Of what
+	// the program alone can answer (computer_call and others of openai-responses) there is
+	// none.
 	AnswersJson []string `protobuf:"bytes,6,rep,name=answers_json,json=answersJson,proto3" json:"answers_json,omitempty"`
 	// As in LoadConversationResponse.
 	CompactedBefore int64 `protobuf:"varint,7,opt,name=compacted_before,json=compactedBefore,proto3" json:"compacted_before,omitempty"`

@@ -41,6 +41,7 @@ from sidecall._context import Context, Failure, Reply
 from sidecall._conversation import AsyncConversation, Conversation
 from sidecall._errors import (
     BrokenAnswer,
+    ClientClosed,
     LaunchFailed,
     SidecallError,
     SidecarAway,
@@ -66,6 +67,7 @@ __all__ = [
     "AsyncWork",
     "BrokenAnswer",
     "Call",
+    "ClientClosed",
     "Context",
     "Conversation",
     "Effect",

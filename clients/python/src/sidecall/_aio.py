@@ -18,7 +18,7 @@ import grpc.aio
 
 from sidecall import _channel, _session, _trace, _worker
 from sidecall._conversation import AsyncConversation
-from sidecall._errors import SidecallError
+from sidecall._errors import ClientClosed, SidecallError
 from sidecall._launch import START, Launched, launch
 from sidecall._line import AwaitedLine
 from sidecall._messages import Format, Message, ToolMessages
@@ -61,6 +61,7 @@ class AsyncSidecall:
         self.worker = Worker()
         self.tool = self.worker.tool
         self._works: list[AsyncWork] = []
+        self._closed = threading.Event()
 
     @property
     def client_id(self) -> str:
@@ -216,9 +217,17 @@ class AsyncSidecall:
         metadata = ((_channel.CLIENT, self.client_id), *_trace.metadata())
         again = _channel.pauses(self._patience if rpc.insist else 0, time.monotonic)
         while True:
+            if self._closed.is_set():
+                raise ClientClosed
             try:
                 return await method(rpc.request, timeout=wait if rpc.wait is None else rpc.wait, metadata=metadata)
+            except asyncio.CancelledError as e:  # of a task that was not: since Python 3.11 it says so
+                if self._closed.is_set() and getattr(asyncio.current_task(), "cancelling", lambda: 1)() == 0:
+                    raise ClientClosed from e
+                raise
             except grpc.RpcError as e:
+                if self._closed.is_set():
+                    raise ClientClosed from e
                 if not _channel.is_away(e):
                     raise
                 if (ended := await self._has_ended()) is not None:
@@ -237,6 +246,8 @@ class AsyncSidecall:
         return work
 
     def _line(self) -> AwaitedLine:
+        if self._closed.is_set():
+            raise ClientClosed
         return AwaitedLine(_channel.worker_stub(self._channel))
 
     async def _has_ended(self) -> SidecallError | None:
@@ -245,9 +256,11 @@ class AsyncSidecall:
     async def close(self) -> None:
         """As Sidecall.close."""
         if self._pid != os.getpid():  # nor is the event loop of its works
+            self._closed.set()
             return
         for work in self._works:
             await work.stop()
+        self._closed.set()
         await self._channel.close(None)
         if self._launched is not None:
             await asyncio.to_thread(self._launched.stop)

@@ -6,7 +6,7 @@ from __future__ import annotations
 import os
 import stat
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import Any, TypeGuard
 
 import grpc
 
@@ -56,7 +56,7 @@ def worker_stub(channel: Any) -> Any:
     return worker_service_pb2_grpc.WorkerServiceStub(channel)  # type: ignore[no-untyped-call]
 
 
-def is_away(error: BaseException) -> bool:
+def is_away(error: BaseException) -> TypeGuard[grpc.RpcError]:
     """Whether a sidecar was draining or gone. What was sent may have been begun:
     the same ids, and only they, are safe to send again."""
     return isinstance(error, grpc.RpcError) and error.code() == grpc.StatusCode.UNAVAILABLE

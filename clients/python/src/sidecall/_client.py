@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import threading
 import time
 import uuid
 from collections.abc import Callable, Mapping, Sequence
@@ -14,7 +15,7 @@ import grpc
 
 from sidecall import _channel, _session, _trace, _worker
 from sidecall._conversation import Conversation
-from sidecall._errors import SidecallError
+from sidecall._errors import ClientClosed, SidecallError
 from sidecall._launch import START, Launched, launch
 from sidecall._line import ThreadedLine
 from sidecall._messages import Format, Message, ToolMessages
@@ -64,6 +65,7 @@ class Sidecall:
         #: Makes a function one of them: see Worker.tool.
         self.tool = self.worker.tool
         self._works: list[Work] = []
+        self._closed = threading.Event()
 
     @property
     def client_id(self) -> str:
@@ -271,9 +273,13 @@ class Sidecall:
         metadata = ((_channel.CLIENT, self.client_id), *_trace.metadata())
         again = _channel.pauses(self._patience if rpc.insist else 0, time.monotonic)
         while True:
+            if self._closed.is_set():
+                raise ClientClosed
             try:
                 return method(rpc.request, timeout=wait if rpc.wait is None else rpc.wait, metadata=metadata)
-            except grpc.RpcError as e:
+            except (grpc.RpcError, ValueError) as e:
+                if self._closed.is_set():
+                    raise ClientClosed from e
                 if not _channel.is_away(e):
                     raise
                 if self._launched is not None and (ended := self._launched.ended()) is not None:
@@ -298,6 +304,8 @@ class Sidecall:
         return work
 
     def _line(self) -> ThreadedLine:
+        if self._closed.is_set():
+            raise ClientClosed
         return ThreadedLine(_channel.worker_stub(self._channel))
 
     async def _has_ended(self) -> SidecallError | None:
@@ -309,6 +317,7 @@ class Sidecall:
         first. In a fork it ends nothing of the process that made the client."""
         for work in self._works:
             work.stop()
+        self._closed.set()
         if self._pid != os.getpid():  # what they wait for is not in this process
             return
         self._channel.close()

@@ -46,6 +46,16 @@ class SidecarAway(SidecallError, ConnectionError):
     may be sent again, and only those. The cause is the ``grpc.RpcError``."""
 
 
+class ClientClosed(SidecallError):
+    """The client was closed, and sends nothing more. What it had sent may have been begun: the
+    same calls with the same ids may be sent again by another, and only those."""
+
+    def __init__(self) -> None:
+        super().__init__(
+            "the client is closed: make another, and send the same calls with the same ids, since what was sent may have been begun"
+        )
+
+
 class LaunchFailed(SidecallError):
     """The sidecar's program cannot be found or started, or it has ended."""
 

@@ -22,6 +22,7 @@ class Awaited(AsyncSidecall):
         self.conversations = _Stub(client.conversations)
         self._launched = client._launched
         self._id = client._id
+        self._closed = client._closed
 
 
 class _Stub:

@@ -1,0 +1,30 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"path/filepath"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// A command that reads a pipe which nobody writes to ends when it is told to.
+func TestACommandThatReadsAPipeEnds(t *testing.T) {
+	t.Parallel()
+	pipe := filepath.Join(t.TempDir(), "pipe")
+	if err := syscall.Mkfifo(pipe, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"check", "test"} {
+		ctx, end := context.WithTimeout(t.Context(), 50*time.Millisecond)
+		if got := commandIn(ctx, t, new(bytes.Buffer), name, pipe); got.code != exitUnavailable || got.err.Error() != "broken off" {
+			t.Errorf("%s: %+v", name, got)
+		}
+		end()
+	}
+	// Those that were left behind hold nothing up.
+	if fd, err := syscall.Open(pipe, syscall.O_WRONLY|syscall.O_NONBLOCK, 0); err == nil {
+		_ = syscall.Close(fd)
+	}
+}
