@@ -139,7 +139,9 @@ func TestALinkThatOthersMayReplaceIsNamed(t *testing.T) {
 
 // A config that others may read matters when a secret stands in it.
 func TestAConfigWithASecretIsNotForOthers(t *testing.T) {
-	web := func(text string) string { return `backends: {web: {http: {base_url: "https://example.com", ` + text + `}}}` }
+	web := func(text string) string {
+		return `backends: {web: {http: {base_url: "https://example.com", ` + text + `}}}`
+	}
 	for text, want := range map[string]bool{
 		web(`headers: {Authorization: "Bearer abc"}`):                                 true,
 		web(`headers: {Authorization: "${env:HOME}"}`):                                false,
