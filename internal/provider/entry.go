@@ -27,6 +27,26 @@ var (
 	lenient = jsonv2.JoinOptions(Reading, jsontext.AllowDuplicateNames(true))
 )
 
+// loose is a value beside the calls: what is none of its type is the zero value.
+type loose[T any] struct {
+	is  T
+	raw jsontext.Value
+}
+
+// UnmarshalJSONFrom takes any value.
+func (l *loose[T]) UnmarshalJSONFrom(dec *jsontext.Decoder) error {
+	raw, err := dec.ReadValue()
+	if err != nil {
+		return err
+	}
+	var is T
+	if jsonv2.Unmarshal(raw, &is, lenient) != nil {
+		is = *new(T)
+	}
+	l.is, l.raw = is, raw.Clone()
+	return nil
+}
+
 // Entry is an entry of the array that a provider is sent: the fields by which calls and
 // results are known.
 type Entry struct {

@@ -111,26 +111,6 @@ type usage struct {
 	CacheReads  loose[int64] `json:"cache_read_input_tokens"`
 }
 
-// loose is a value beside the calls: what is none of its type is the zero value.
-type loose[T any] struct {
-	is  T
-	raw jsontext.Value
-}
-
-// UnmarshalJSONFrom takes any value.
-func (l *loose[T]) UnmarshalJSONFrom(dec *jsontext.Decoder) error {
-	raw, err := dec.ReadValue()
-	if err != nil {
-		return err
-	}
-	var is T
-	if jsonv2.Unmarshal(raw, &is, lenient) != nil {
-		is = *new(T)
-	}
-	l.is, l.raw = is, raw.Clone()
-	return nil
-}
-
 func isThere(value jsontext.Value) bool { return len(value) > 0 && value.Kind() != jsontext.KindNull }
 
 func notAssistant(role loose[string]) error {
