@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"path/filepath"
+	"strings"
 	"syscall"
 	"testing"
 	"time"
@@ -16,9 +17,9 @@ func TestACommandThatReadsAPipeEnds(t *testing.T) {
 	if err := syscall.Mkfifo(pipe, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	for _, name := range []string{"check", "test"} {
+	for _, name := range []string{"check", "test", "tools --config"} {
 		ctx, end := context.WithTimeout(t.Context(), 50*time.Millisecond)
-		if got := commandIn(ctx, t, new(bytes.Buffer), name, pipe); got.code != exitUnavailable || got.err.Error() != "broken off" {
+		if got := commandIn(ctx, t, new(bytes.Buffer), append(strings.Fields(name), pipe)...); got.code != exitUnavailable || got.err.Error() != "broken off" {
 			t.Errorf("%s: %+v", name, got)
 		}
 		end()

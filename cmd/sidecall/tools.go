@@ -103,9 +103,9 @@ func (a asked) possible(cmd *cobra.Command) error {
 
 // ofFile answers from a config file.
 func (a asked) ofFile(cmd *cobra.Command) (err error) {
-	cfg, err := config.Load(a.config)
+	cfg, err := unlessAsked(cmd.Context(), func() (*config.Config, error) { return config.Load(a.config) })
 	if err != nil {
-		return fail(exitUsage, err)
+		return err
 	}
 	offer, err := app.NewOffer(cfg, buildVersion().Version)
 	if err != nil {
