@@ -14,5 +14,6 @@
 // safe (dedupe.Store), so that it is asked again of the next holder, until its context ends.
 // What the store decides when it changes hands it decides as after any restart: a claim of a
 // call that must not be repeated becomes Unknown, also where its owner still runs, who then
-// settles it late.
+// settles it late; or, where the owner has not even heard that it has it, gives it back and asks
+// for another.
 package shared

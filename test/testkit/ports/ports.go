@@ -12,8 +12,9 @@ import (
 
 // First and Last are ports below those that systems give to outgoing connections
 // (RFC 6335: from 49152; Linux: from 32768). A port from that range may be free now
-// and belong to some connection when the process that is to listen there starts.
-const First, Last = 10_000, 32_767
+// and belong to some connection when the process that is to listen there starts. Beyond 10080
+// there is none to which fetch (of browsers and Node) refuses to go.
+const First, Last = 10_081, 32_767
 
 // Free returns a loopback address from the ports first to last, whose port, and
 // that which lies each offset behind it, nobody listens on, and no other test of
