@@ -31,6 +31,7 @@ done
 serial="
 ./internal/call TestPayloadsInResults TestPayloadsInBlocks TestPayloadsInErrors TestPayloadsInItems
 ./internal/call TestPayloadsInPages TestPayloadsInDefinitions TestPayloadsOfTrustedTools
+./internal/call TestEveryPartOfAResultCanBeLeftOut TestResultsThatDoNotFitBesideEachOther
 ./internal/store/embedded TestDamageIsFound TestTornPagesAreFound TestALossOfPowerLeavesAWholeCommitOrNone
 ./internal/store/embedded TestLargeOutputsDoNotOutgrowTheFile TestALargeRecordIsMovedInAFullFile
 ./internal/store/embedded TestAFullStoreOfOpenCallsOpens TestWhatIsFoundIsMoved
