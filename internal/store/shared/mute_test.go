@@ -168,19 +168,20 @@ func TestAHolderEndsWhileItsStoreStandsStill(t *testing.T) {
 type leaving struct {
 	dedupe.Store
 	holder *holder
+	closed chan struct{}
 	ended  chan error
 }
 
 func (l *leaving) Admit(ctx context.Context, req dedupe.Request) (dedupe.Admission, error) {
 	a, err := l.Store.Admit(ctx, req)
 	go func() { l.ended <- l.holder.close() }()
-	for { // it lets nobody in any more before it sends its guests away
-		conn, lost := net.Dial("unix", l.holder.listener.Addr().String())
-		if lost != nil {
-			return a, err
-		}
-		_ = conn.Close()
-	}
+	<-l.closed // its guests have been sent away
+	return a, err
+}
+
+func (l *leaving) Close() error {
+	defer close(l.closed)
+	return l.Store.Close()
 }
 
 // A claim of which its owner did not hear, since the holder has ended, is nobody's doubt: nothing
@@ -193,7 +194,7 @@ func TestAClaimThatAHolderHasTakenWithIt(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		store := &leaving{Store: file, ended: make(chan error, 1)}
+		store := &leaving{Store: file, closed: make(chan struct{}), ended: make(chan error, 1)}
 		if store.holder, err = hold(store, path+socketSuffix); err != nil {
 			t.Fatal(err)
 		}
