@@ -308,16 +308,6 @@ class OwnTest(unittest.TestCase):
         with self.assertRaisesRegex(WrongField, "fails_cleanly.*want True, or types of exceptions, got 'ValueError'"):
             Own(self.s, Calls(self.s, {}), None, None, fails_cleanly={"pay": "ValueError"})  # type: ignore[dict-item]
 
-    def test_a_tool_of_the_sidecar_s_has_no_name_of_a_function(self) -> None:
-        def others(*names: str) -> list[str]:
-            return [tool.name for tool in self.own.others([pb.Tool(name=name) for name in names])]
-
-        self.assertEqual(others("pay", "look"), ["look"])
-        self.own._work = mock.Mock(names={"pay": "my_pay"})
-        self.assertEqual(others("my_pay", "look"), ["look"])
-        with self.assertRaisesRegex(WrongTool, "the function pay cannot be a tool: there is one of that name"):
-            others("my_pay", "pay")
-
 
 if __name__ == "__main__":
     unittest.main()

@@ -122,12 +122,9 @@ export class Own {
     return this.has(name) ? (this.#crew.names.get(name) ?? name) : name
   }
 
-  /** Whether a tool of the sidecar's is a function that this process serves. WrongTool: it has the name of a function, which
-   * the sidecar knows by another. */
+  /** Whether this is what the sidecar, or the program, calls a function that this process serves. */
   serves(name: string): boolean {
-    if ([...this.#crew.names.values()].includes(name)) return true
-    if (this.nameOf(name) !== name) throw taken(name)
-    return this.has(name)
+    return this.has(name) || [...this.#crew.names.values()].includes(name)
   }
 
   /** Registers the functions; those that are already are left alone. Either all of them can be called then, or none. */

@@ -265,12 +265,6 @@ test('the sidecar explains what the SDK would refuse, and leaves the others alon
   assert.deepEqual(it.payments(), [])
 })
 
-test('a function has no name of a tool of the sidecar\'s, whatever the sidecar calls it', async (t) => {
-  const it = await desk(t, OWN)
-  const pay = tool({ description: 'Pay.', inputSchema: z.object({}), execute: () => 'paid' })
-  await assert.rejects(tools(it.sidecall, { conversationId: 'c', functions: { pay } }), /the function pay cannot be a tool: there is one of that name/)
-})
-
 for (const [kind, model] of Object.entries(models)) {
   test(`${kind}: functions of the program run through the sidecar, once when they are sent again`, async (t) => {
     const it = await desk(t, OWN)

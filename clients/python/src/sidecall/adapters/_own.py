@@ -16,7 +16,7 @@ import inspect
 import json
 import threading
 import weakref
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -109,7 +109,7 @@ class Own:
         registered with the next call."""
         for function in functions:
             if function.name in self._functions:
-                raise _taken(function.name)
+                raise WrongTool(f"the function {function.name} cannot be a tool: there is one of that name")
             try:
                 tool = declare(
                     function.name, function.description, dict(function.schema), effect=self._effects.get(function.name, "non_idempotent")
@@ -129,16 +129,10 @@ class Own:
     def __contains__(self, name: object) -> bool:
         return name in self._functions
 
-    def others(self, tools: Iterable[pb.Tool]) -> list[pb.Tool]:
-        """The sidecar's tools that are none of the functions. WrongTool: one of them has the name of
-        a function, which the sidecar knows by another."""
-        known = self._work.names if self._work is not None else {}
-        named = set(known.values())
-        found = [tool for tool in tools if tool.name not in named]
-        for tool in found:
-            if tool.name in known:
-                raise _taken(tool.name)
-        return [tool for tool in found if tool.name not in self._functions]
+    def names(self) -> set[str]:
+        """What the sidecar calls the functions that it knows, and what they call
+        themselves."""
+        return {*self._functions, *(self._work.names.values() if self._work is not None else ())}
 
     def start(self) -> None:
         """Registers the functions, and waits."""
@@ -246,10 +240,6 @@ class Own:
         except self._passes as e:
             asked.passed = e
             raise Failure("it goes on when the run is resumed", not_run=True, retry_after=_NOT_NOW) from e
-
-
-def _taken(name: str) -> WrongTool:
-    return WrongTool(f"the function {name} cannot be a tool: there is one of that name")
 
 
 async def _end_of(begun: concurrent.futures.Future[Any]) -> Any:

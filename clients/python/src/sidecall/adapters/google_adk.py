@@ -66,7 +66,7 @@ class SidecallToolset(BaseToolset):
     async def get_tools(self, readonly_context: ReadonlyContext | None = None) -> list[BaseTool]:
         if self._functions:
             await self._own.start_async()
-        found = self._own.others(await self._calls.tools_async())
+        found = [tool for tool in await self._calls.tools_async() if tool.name not in self._own.names()]
         return [*(_SidecallTool(self._calls, tool) for tool in found), *self._functions]
 
 

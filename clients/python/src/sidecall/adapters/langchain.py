@@ -91,7 +91,7 @@ class SidecallMiddleware(AgentMiddleware[AgentState[Any], Any]):
         if own and listed is None:
             self._own.start()
         found = self._door.calls.tools() if listed is None else listed
-        self.tools = [*(_tool(self._door, tool) for tool in self._own.others(found)), *own]
+        self.tools = [*(_tool(self._door, tool) for tool in found if tool.name not in self._own.names()), *own]
         self._names = self._door.names = {tool.name for tool in self.tools}
 
     def wrap_tool_call(

@@ -65,7 +65,7 @@ async def tools(
     door.own.check_names()
     if own:
         await door.own.start_async()
-    found = door.own.others(await door.calls.tools_async())
+    found = [tool for tool in await door.calls.tools_async() if tool.name not in door.own.names()]
     return [*(_SidecallTool(door, _Metadata(tool)) for tool in found), *(_SidecallTool(door, tool.metadata, tool) for tool in own)]
 
 

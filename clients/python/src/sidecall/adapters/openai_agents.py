@@ -77,7 +77,7 @@ async def tools(
     own.check_names()
     if functions:
         await own.start_async()
-    found = [door.tool(tool) for tool in own.others(await door.calls.tools_async())]
+    found = [door.tool(tool) for tool in await door.calls.tools_async() if tool.name not in own.names()]
     return [*found, *(door.own(own, function) for function in functions)]
 
 

@@ -89,7 +89,7 @@ class SidecallToolset(AbstractToolset[AgentDepsT]):
             await self._own.start_async()
         if self._tools is None:
             await self.refresh()
-        ours = {tool.name: self._tool(tool) for tool in self._own.others((self._tools or {}).values())}
+        ours = {name: self._tool(tool) for name, tool in (self._tools or {}).items() if name not in self._own.names()}
         return {**ours, **{name: self._function(tool) for name, tool in own.items()}}
 
     def _function(self, tool: ToolsetTool[AgentDepsT]) -> ToolsetTool[AgentDepsT]:
