@@ -74,10 +74,13 @@ func TestEachHearsAServerInItsOwnTime(t *testing.T) {
 // Who leaves while it subscribes, or while it ends that, leaves nothing behind at the server.
 func TestWhoLeavesLeavesNoSubscriptionBehind(t *testing.T) {
 	var begun, there atomic.Int64
-	asked, let := make(chan struct{}, 2), make(chan struct{})
+	asked, let := make(chan struct{}, 1), make(chan struct{})
 	server := mcp.NewServer(&mcp.Implementation{Name: "news", Version: "1"}, &mcp.ServerOptions{
 		SubscribeHandler: func(context.Context, *mcp.SubscribeRequest) error {
-			asked <- struct{}{}
+			select {
+			case asked <- struct{}{}:
+			default: // it may be told again
+			}
 			<-let
 			there.Store(1)
 			begun.Add(1)
@@ -103,12 +106,13 @@ func TestWhoLeavesLeavesNoSubscriptionBehind(t *testing.T) {
 		t.Errorf("it has left: %v", err)
 	}
 	close(let)
-	waitFor(t, "nothing is left of who left while it subscribed", func() bool { return begun.Load() == 1 && there.Load() == 0 })
+	waitFor(t, "nothing is left of who left while it subscribed", func() bool { return begun.Load() > 0 && there.Load() == 0 })
 
 	end, err := r.Subscribe(t.Context(), "test://a")
-	if err != nil || there.Load() != 1 {
+	if err != nil {
 		t.Fatal(err)
 	}
+	waitFor(t, "there is one again", func() bool { return there.Load() == 1 })
 	_ = end(ctx) // which is over
 	waitFor(t, "nothing is left of who left while it ended that", func() bool { return there.Load() == 0 })
 }

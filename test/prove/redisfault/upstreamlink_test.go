@@ -478,10 +478,17 @@ func TestUpstreamAnswersAreLostOverHTTP2(t *testing.T) {
 			}
 		}
 		// A silent connection is used by every call until a ping has gone
-		// unanswered, so only the call that must not be sent again is tried.
+		// unanswered, so only the call that must not be sent again is tried. One that
+		// is cut is used until that is noticed.
 		for _, p := range underTLS {
 			try(round, 0, p, silent)
 			l.proxy.Cut()
+			current.Store("")
+			harness.WaitFor(t, "another connection", func() bool {
+				return !l.call("after a cut", &sidecallv1.ExecuteToolRequest{
+					ToolUseId: newID(), ToolName: toolName(effects[0].name, round, p.long, true), ArgumentsJson: `{"key":"after a cut"}`,
+				}).GetIsError()
+			})
 		}
 	}
 	l.speaks(&up.two, &up.one)
