@@ -202,12 +202,18 @@ func TestAClaimThatAHolderHasTakenWithIt(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		d := dedupe.New(guest, dedupe.Options{})
-		answer, claim, err := storetest.Admit(t.Context(), d, dedupe.Request{Key: tool.CallID{ID: "pay"}, Tool: "pay", Effect: effect})
+		d := dedupe.New(guest, dedupe.Options{Receipts: true})
+		answer, claim, err := storetest.Admit(t.Context(), d, dedupe.Request{
+			Key: tool.CallID{Conversation: "c", ID: "pay"}, Tool: "pay", Effect: effect,
+			Draw: dedupe.Draw{Counter: "n", MaxCalls: 1}, EffectKey: dedupe.EffectKey{Print: [32]byte{1}, Window: time.Minute},
+		})
 		if err != nil || answer.Verdict != dedupe.Won {
 			t.Errorf("%v: %v, %v", effect, answer.Verdict, err)
 		} else if verdict, err := claim.Settle(t.Context(), dedupe.Settlement{State: dedupe.Done, Result: []byte("paid")}); err != nil || verdict != dedupe.Settled {
 			t.Errorf("%v: %v, %v", effect, verdict, err)
+		}
+		if tally, err := d.Tally(t.Context(), "", "c", "n"); err != nil || tally.Calls != 1 {
+			t.Errorf("%v: it counts %d times, %v", effect, tally.Calls, err)
 		}
 		if err := errors.Join(<-store.ended, d.Close(t.Context())); err != nil {
 			t.Error(err)
