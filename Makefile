@@ -42,8 +42,7 @@ picture: ## Draw docs/demo.svg: what the demo prints, for the README
 	$(GO) run ./cmd/sidecall demo | $(GO) run ./tools/demosvg >docs/demo.svg
 
 .PHONY: bench
-bench: build ## Measure against the floor; needs redis-server
-	$(GO) build -trimpath -o bin/floor ./test/bench/floor
+bench: ## Measure against the floor, and print where the time goes; needs redis-server
 	$(GO) run ./test/bench/compare
 
 .PHONY: npm

@@ -40,6 +40,7 @@ serial="
 ./retry TestBudgetChargesNothingForARefusal
 ./server TestWhatManyCallsAreToldFits TestAnOverviewFitsAMessage TestACompactedConversationIsServed
 ./server TestALargeFirstMessageIsNotLost TestALargeConversationIsReceived
+./test/bench TestAllocationsOfACall
 "
 all=$(grep -roE --include='*_test.go' --exclude-dir=node_modules --exclude-dir='.?*' '^func Test[A-Za-z0-9]+\(' .)
 serial_packages=

@@ -49,7 +49,7 @@ type options struct {
 	told    bool // failed calls are told what was tried before, for which each asks for two logs
 }
 
-func newExecutor(b *testing.B, on options) *call.Executor {
+func newExecutor(b testing.TB, on options) *call.Executor {
 	b.Helper()
 	observed, err := telemetry.Start(b.Context(), telemetry.Service{Version: "bench"}, slog.NewJSONHandler(io.Discard, nil)) //nolint:sloglint // the cost of the log line belongs to the call
 	if err != nil {
@@ -135,18 +135,22 @@ func pipeline(b *testing.B, on options) {
 	b.ReportAllocs()
 	b.RunParallel(func(pb *testing.PB) {
 		for pb.Next() {
-			i := n.Add(1)
-			id := strconv.FormatInt(i, 10)
-			lease := e.Catalog.Lease()
-			res := e.Execute(context.Background(), lease, call.NewRequest("", &sidecallv1.ExecuteToolRequest{
-				ToolUseId: "toolu_" + id, ToolName: "refund", TurnId: "t",
-				ConversationId: "c" + strconv.FormatInt(i%1000, 10), PromptId: "p" + strconv.FormatInt(i/1000/callsOfPrompt, 10),
-				ArgumentsJson: `{"order_id":"A-` + id + `","cents":4200,"note":"two mugs, one with a chip","tags":["fragile","gift"]}`,
-			}))
-			lease.Release()
-			if res.GetIsError() {
-				b.Error(res.GetContent())
-			}
+			oneCall(b, e, n.Add(1))
 		}
 	})
+}
+
+// oneCall makes a call of its own for each number.
+func oneCall(t testing.TB, e *call.Executor, n int64) {
+	id := strconv.FormatInt(n, 10)
+	lease := e.Catalog.Lease()
+	defer lease.Release()
+	res := e.Execute(context.Background(), lease, call.NewRequest("", &sidecallv1.ExecuteToolRequest{
+		ToolUseId: "toolu_" + id, ToolName: "refund", TurnId: "t",
+		ConversationId: "c" + strconv.FormatInt(n%1000, 10), PromptId: "p" + strconv.FormatInt(n/1000/callsOfPrompt, 10),
+		ArgumentsJson: `{"order_id":"A-` + id + `","cents":4200,"note":"two mugs, one with a chip","tags":["fragile","gift"]}`,
+	}))
+	if res.GetIsError() {
+		t.Error(res.GetContent())
+	}
 }

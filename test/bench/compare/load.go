@@ -36,9 +36,12 @@ type sample struct {
 	elapsed  time.Duration
 	p50, p99 time.Duration
 	cpu      time.Duration // of the server process, user and system
+	redis    time.Duration // of Redis
 }
 
 func (s sample) perSecond() float64 { return float64(s.calls) / s.elapsed.Seconds() }
+
+func (s sample) redisPerCall() time.Duration { return s.redis / time.Duration(max(s.calls, 1)) }
 
 func (s sample) cpuPerCall() time.Duration { return s.cpu / time.Duration(max(s.calls, 1)) }
 

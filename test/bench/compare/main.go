@@ -3,17 +3,20 @@
 // upstream, the same Redis, the same load, rounds taken in turn. Only the ratios
 // mean anything on another machine.
 //
-// It needs redis-server on the PATH and two binaries, built by `make bench`.
+// It needs redis-server on the PATH, and builds the two binaries, each with what it takes to
+// be profiled (test/bench/profiled): so it prints as well where the processor time of a call goes.
 package main
 
 import (
 	"context"
+	"encoding/json"
 	"flag"
 	"fmt"
 	"io"
 	"net"
 	"net/http"
 	"os"
+	"os/exec"
 	"os/signal"
 	"path/filepath"
 	"slices"
@@ -31,14 +34,13 @@ type options struct {
 	rounds          int
 	round           time.Duration
 	inFlight        int
-	embedded        bool
+	embedded, table bool
 }
 
 func main() {
 	var o options
 	upstream := flag.String("upstream", "", "serve as the upstream on this address (used by the benchmark itself)")
-	flag.StringVar(&o.sidecall, "sidecall", "bin/sidecall", "the sidecall binary")
-	flag.StringVar(&o.floor, "floor", "bin/floor", "the floor binary")
+	flag.StringVar(&o.sidecall, "sidecall", "", "another sidecall binary, of which there is no table")
 	flag.IntVar(&o.rounds, "rounds", 5, "rounds of each measurement")
 	flag.DurationVar(&o.round, "round", 2*time.Second, "length of a round")
 	flag.IntVar(&o.inFlight, "in-flight", 32, "calls in flight in the loaded measurement")
@@ -78,6 +80,8 @@ type contestant struct {
 	name   string
 	call   caller
 	server *process // nil for the direct call
+	// profile is the file of its profile.
+	profile string
 	// loaded and single hold the rounds at many and at one call in flight.
 	loaded, single []sample
 	trips          float64 // to Redis, per call
@@ -92,13 +96,51 @@ func run(ctx context.Context, o options, out io.Writer) error {
 	defer os.RemoveAll(dir) //nolint:errcheck // scratch
 	bench := &bench{options: o, dir: dir}
 	defer bench.stop()
+	if err := bench.build(ctx); err != nil {
+		return err
+	}
 	if err := bench.start(ctx); err != nil {
 		return err
 	}
 	if err := bench.measure(ctx, out); err != nil {
 		return err
 	}
-	return bench.print(out)
+	return bench.print(ctx, out)
+}
+
+// build builds the two programs.
+func (b *bench) build(ctx context.Context) error {
+	if b.table = b.sidecall == ""; b.table {
+		b.sidecall = filepath.Join(b.dir, "sidecall")
+		if err := b.goBuild(ctx, b.sidecall, "./cmd/sidecall", filepath.Join("cmd", "sidecall", "profiled_bench.go")); err != nil {
+			return err
+		}
+	}
+	b.floor = filepath.Join(b.dir, "floor")
+	return b.goBuild(ctx, b.floor, "./test/bench/floor", filepath.Join("test", "bench", "floor", "profiled_bench.go"))
+}
+
+// goBuild builds a program with one file more, which lets it be profiled and is nowhere in the tree.
+func (b *bench) goBuild(ctx context.Context, to, pkg, more string) error {
+	source, overlay := filepath.Join(b.dir, "profiled.go"), filepath.Join(b.dir, "overlay.json")
+	if err := os.WriteFile(source, []byte("package main\n\nimport _ \"github.com/sidecall/sidecall/test/bench/profiled\"\n"), 0o600); err != nil {
+		return err
+	}
+	path, err := filepath.Abs(more)
+	if err != nil {
+		return err
+	}
+	text, err := json.Marshal(map[string]any{"Replace": map[string]string{path: source}})
+	if err != nil {
+		return err
+	}
+	if err := os.WriteFile(overlay, text, 0o600); err != nil {
+		return err
+	}
+	if said, err := exec.CommandContext(ctx, "go", "build", "-trimpath", "-overlay", overlay, "-o", to, pkg).CombinedOutput(); err != nil {
+		return fmt.Errorf("go build %s: %w\n%s", pkg, err, said)
+	}
+	return nil
 }
 
 // bench is one run.
@@ -110,6 +152,10 @@ type bench struct {
 	redisServer *process
 	contestants []*contestant
 	seq         atomic.Int64
+}
+
+func (b *bench) profileOf(name string) string {
+	return filepath.Join(b.dir, strings.ReplaceAll(name, " ", "-")+".pprof")
 }
 
 func (b *bench) stop() {
@@ -124,7 +170,7 @@ func (b *bench) stop() {
 }
 
 func (b *bench) spawn(ctx context.Context, name, addr string, argv ...string) (*process, error) {
-	p, err := start(ctx, name, listening(addr), argv...)
+	p, err := start(ctx, name, b.profileOf(name), listening(addr), argv...)
 	if err != nil {
 		return nil, err
 	}
@@ -231,7 +277,7 @@ func (b *bench) contest(ctx context.Context, name, addr string, argv ...string) 
 	if err != nil {
 		return err
 	}
-	b.contestants = append(b.contestants, &contestant{name: name, call: call, server: p, closer: closer})
+	b.contestants = append(b.contestants, &contestant{name: name, call: call, server: p, profile: b.profileOf(name), closer: closer})
 	return nil
 }
 
@@ -274,23 +320,23 @@ func (b *bench) oneRound(ctx context.Context, c *contestant, inFlight int) (samp
 	if err != nil {
 		return sample{}, err
 	}
-	s.cpu = after.cpu - before.cpu
+	s.cpu, s.redis = after.cpu-before.cpu, after.redis-before.redis
 	c.trips = float64(trips(before, after)) / float64(s.calls)
 	return s, nil
 }
 
-func (b *bench) print(out io.Writer) error {
+func (b *bench) print(ctx context.Context, out io.Writer) error {
 	w := tabwriter.NewWriter(out, 2, 0, 2, ' ', tabwriter.AlignRight)
 	n := b.inFlight
-	fmt.Fprintf(w, "\n\tcalls/s at %d\tp50\tp99\tCPU/call\tp50 at 1\tp99 at 1\tstore round trips/call\tRSS MiB\t\n", n)
+	fmt.Fprintf(w, "\n\tcalls/s at %d\tp50\tp99\tCPU/call\tRedis CPU/call\tp50 at 1\tp99 at 1\tstore round trips/call\tRSS MiB\t\n", n)
 	for _, c := range b.contestants {
 		loaded, single := median(c.loaded), median(c.single)
 		rss := 0.0
 		if c.server != nil {
 			rss = c.server.rss()
 		}
-		fmt.Fprintf(w, "%s\t%.0f\t%s\t%s\t%s\t%s\t%s\t%.2f\t%.0f\t\n", c.name, loaded.perSecond(),
-			us(loaded.p50), us(loaded.p99), us(loaded.cpuPerCall()), us(single.p50), us(single.p99), c.trips, rss)
+		fmt.Fprintf(w, "%s\t%.0f\t%s\t%s\t%s\t%s\t%s\t%s\t%.2f\t%.0f\t\n", c.name, loaded.perSecond(),
+			us(loaded.p50), us(loaded.p99), us(loaded.cpuPerCall()), us(loaded.redisPerCall()), us(single.p50), us(single.p99), c.trips, rss)
 	}
 	if err := w.Flush(); err != nil {
 		return err
@@ -307,7 +353,21 @@ func (b *bench) print(out io.Writer) error {
 			return err
 		}
 	}
-	return nil
+	if !b.table {
+		return nil
+	}
+	var columns []column
+	for _, c := range b.contestants[1:3] {
+		shares, err := profile(ctx, c.server, c.profile, func() error {
+			_, err := load(ctx, c.call, n, profileRound, &b.seq)
+			return err
+		})
+		if err != nil {
+			return err
+		}
+		columns = append(columns, column{c.name, median(c.loaded), shares})
+	}
+	return printTable(out, n, columns)
 }
 
 func (b *bench) counters(ctx context.Context, c *contestant) (counters, error) {
@@ -323,6 +383,9 @@ func (b *bench) counters(ctx context.Context, c *contestant) (counters, error) {
 		return counters{}, err
 	}
 	result := counters{cpu: cpu}
+	if result.redis, err = b.redisServer.cpu(); err != nil {
+		return counters{}, err
+	}
 	for _, match := range commandCalls.FindAllStringSubmatch(info, -1) {
 		n, err := strconv.ParseInt(match[2], 10, 64)
 		if err != nil {

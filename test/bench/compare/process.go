@@ -12,6 +12,8 @@ import (
 	"strings"
 	"syscall"
 	"time"
+
+	"github.com/sidecall/sidecall/test/bench/profiled"
 )
 
 // process is a server under measurement.
@@ -21,10 +23,10 @@ type process struct {
 	addr string
 }
 
-// start runs a command and waits until ready reports that it serves.
-func start(ctx context.Context, name string, ready func() bool, argv ...string) (*process, error) {
+// start runs a command and waits until ready reports that it serves. A profile of it goes to a path.
+func start(ctx context.Context, name, profile string, ready func() bool, argv ...string) (*process, error) {
 	cmd := exec.CommandContext(ctx, argv[0], argv[1:]...)
-	cmd.Stderr = os.Stderr
+	cmd.Stderr, cmd.Env = os.Stderr, append(os.Environ(), profiled.To+"="+profile)
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	if os.Getenv("BENCH_VERBOSE") == "" {
 		cmd.Stderr = nil

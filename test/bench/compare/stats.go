@@ -10,7 +10,7 @@ import (
 
 // counters are read before and after a round.
 type counters struct {
-	cpu time.Duration
+	cpu, redis time.Duration
 	// scripts and plain are the commands that Redis has processed. Those that a
 	// script makes inside the server are among plain, too.
 	scripts, plain int64
@@ -44,7 +44,7 @@ func median(samples []sample) sample {
 	m := sorted[len(sorted)/2]
 	m.p50 = mid(func(s sample) time.Duration { return s.p50 })
 	m.p99 = mid(func(s sample) time.Duration { return s.p99 })
-	m.cpu = mid(sample.cpuPerCall) * time.Duration(m.calls)
+	m.cpu, m.redis = mid(sample.cpuPerCall)*time.Duration(m.calls), mid(sample.redisPerCall)*time.Duration(m.calls)
 	return m
 }
 
