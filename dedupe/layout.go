@@ -19,6 +19,10 @@ import (
 // else (4), with 0 for the mark, which is set alone and decides nothing, and the result, up to the
 // end.
 const (
+	// The lowest first byte of a record that is read, and the one that is written. A build with another
+	// one stands for a later version in a rolling upgrade (test/testkit/harness).
+	OldestLayout, LayoutVersion = 1, 1
+
 	layoutFixed = 4 + 4 + 5*8 + 32
 	sealBytes   = 4
 	StoredBytes = layoutFixed + 5*2 // of a stored record without its texts
@@ -130,7 +134,6 @@ var (
 	unmarked   = []byte{0}
 )
 
-// seal is the checksum of a record and its result.
 func seal(body, result []byte) uint32 {
 	sum := crc32.Update(0, castagnoli, body[:MarkAt])
 	sum = crc32.Update(sum, castagnoli, unmarked)
