@@ -70,13 +70,6 @@ func Nudge(wake chan<- struct{}) {
 	}
 }
 
-// last brings what would be lost with the process to the store, if it takes it now.
-func (c *outbox) last(ctx context.Context) {
-	if c.volatile {
-		_, _ = c.replay(ctx) // what is left is told by close
-	}
-}
-
 // close closes the journal, and says what is lost with the process.
 func (c *outbox) close() error {
 	err := c.late.close()
@@ -103,7 +96,6 @@ func (c *outbox) heard(err error) {
 	}
 }
 
-// patience is how long a settlement may ask the store.
 func (c *outbox) patience() time.Duration {
 	switch {
 	case c.volatile:
@@ -187,7 +179,6 @@ var (
 	errProcessEnds = errors.New("there is no journal, and the process ends")
 )
 
-// lose counts and says that nobody has a settlement.
 func (c *outbox) lose(log *slog.Logger, journalError error) {
 	c.count.lost.Add(1)
 	log.Error("settlement lost: neither the store nor the journal took it, and its call stays unknown", "journal_error", journalError)
@@ -230,14 +221,6 @@ type LateState struct {
 	InMemory   bool  // what waits is lost with the process, for there is no journal
 }
 
-func (c *outbox) state() LateState {
-	n := &c.count
-	return LateState{
-		Waiting: c.late.waiting(), Damaged: c.late.journal.Damaged(), InMemory: c.volatile && c.late.max > 0,
-		Replayed: n.replayed.Load(), Superseded: n.superseded.Load(), Forgotten: n.forgotten.Load(), Lost: n.lost.Load(),
-	}
-}
-
 const (
 	// How long to wait between two tries to replay. After the first of them a request that the
 	// store has answered ends the wait.
@@ -247,13 +230,12 @@ const (
 	replayTimeout = 2 * time.Second
 )
 
-// round brings what waits in the journal to the store.
 func (c *outbox) round() (rest time.Duration, wake <-chan struct{}) {
 	if c.late.waiting() == 0 {
 		c.pause = replayFirst
 		return untilWoken, c.late.wake
 	}
-	ended, err := c.replay(c.life.background)
+	ended, err := c.late.replay(c.life.background, c.deliver)
 	switch {
 	case err == nil:
 		return 0, nil
@@ -272,13 +254,6 @@ func (c *outbox) round() (rest time.Duration, wake <-chan struct{}) {
 	rest = c.pause/2 + rand.N(c.pause/2)
 	c.pause = min(2*c.pause, replayMax-replayFirst)
 	return rest, c.late.wake
-}
-
-// replay brings what waits to the store, once.
-func (c *outbox) replay(ctx context.Context) (ended int, left error) {
-	return c.late.replay(ctx, func(ctx context.Context, e Waiting, late Late) error {
-		return Survive(func() error { return c.deliver(ctx, e, late) })
-	})
 }
 
 // deliver brings one entry to the store. An error means that it stays.
@@ -324,7 +299,8 @@ func (c *outbox) record(ctx context.Context, key tool.CallID) (Record, bool) {
 	if !waits || late.Settlement.State == NotRun {
 		return Record{}, false
 	}
-	return late.Record(), true
+	record, _, _ := late.Settlement.Claim.Record.Settle(late.Settlement, late.EndedAt)
+	return record, true
 }
 
 // pending answers a request from the journal, when that holds what became of the call; false
