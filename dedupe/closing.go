@@ -31,9 +31,6 @@ const closer = "conversation"
 // NOT_RUN is as observed. A late owner settles nothing after it.
 func (c *Closing) Close() (Record, error) {
 	next := c.Seen.Record
-	if err := validKey(&c.Key); err != nil {
-		return next, err
-	}
 	if !next.State.Refused() || len(c.Tool) > MaxNameBytes || c.Retention < time.Millisecond || len(c.Result) == 0 {
 		return next, fmt.Errorf("%w: a call that is %v is closed with a tool name of %d bytes and %d of a result, for %v",
 			ErrInvalid, next.State, len(c.Tool), len(c.Result), c.Retention)

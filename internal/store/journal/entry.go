@@ -29,7 +29,6 @@ func checksum(data []byte) uint32 {
 	return crc32.Update(crc32.Checksum(data[len(magic):len(magic)+1], table), table, data[headSize:])
 }
 
-// encode returns an entry as it stands in its file.
 func encode(late dedupe.Late) ([]byte, error) {
 	if err := validate(&late); err != nil {
 		return nil, err

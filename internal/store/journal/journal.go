@@ -98,7 +98,6 @@ func (j *Journal) load() error {
 	return nil
 }
 
-// examine looks at an entry that was there.
 func (j *Journal) examine(number uint64) error {
 	late, err := j.Get(number)
 	switch {
