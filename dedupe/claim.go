@@ -31,7 +31,6 @@ type Claim struct {
 	giveUp    time.Time // when renewal ends
 }
 
-// newClaim returns the claim that a request sent at an instant has won.
 func newClaim(ctx context.Context, d *Dedupe, req *Request, record *Record, f *flight, sent time.Time) *Claim {
 	c := &Claim{dedupe: d, key: req.Key, origin: Origin{*record, req.EffectKey, req.Terms}, flight: f, sent: sent, confirmed: sent}
 	end, ok := ctx.Deadline()

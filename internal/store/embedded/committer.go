@@ -43,7 +43,6 @@ func newOperation(step *dedupe.Step) *operation {
 	return &operation{Step: *step, done: make(chan struct{})}
 }
 
-// take reports that nobody else has taken the operation.
 func (o *operation) take() bool { return !o.taken.Swap(true) }
 
 // stop commits what waits, ends the committer, and lets go of the file. A disk that stands still
@@ -53,7 +52,9 @@ func (s *Store) stop() error {
 	released := make(chan error, 1)
 	go func() {
 		<-s.exited
-		released <- s.release()
+		s.mu.Lock() // nobody reads any more
+		defer s.mu.Unlock()
+		released <- s.file.Close()
 	}()
 	select {
 	case err := <-released:
@@ -141,7 +142,6 @@ func (s *Store) gather(first *operation) []*operation {
 	return group
 }
 
-// serve applies a group and answers all of it.
 func (s *Store) serve(group []*operation) {
 	group = slices.DeleteFunc(group, func(op *operation) bool { return !op.take() })
 	for len(group) > 0 {

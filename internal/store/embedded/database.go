@@ -151,7 +151,6 @@ func (d *database) commit(t *txn, least int64) error {
 // slack is how much of the log need not be live, however little is.
 const slack = 4 * segmentSize
 
-// dead is how many bytes of the log are not live.
 func (d *database) dead() int64 { return d.file.end - d.file.tail - d.index.live.bytes }
 
 // wasteful reports that most of the log is dead.
@@ -244,13 +243,6 @@ func (d *database) tell(full error) {
 	}
 }
 
-// release lets go of the file, when nobody reads it any more.
-func (d *database) release() error {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	return d.file.Close()
-}
-
 // clock is the store's clock. Within a process it follows the monotonic clock,
 // so that setting the wall clock moves no lease; across restarts it starts at
 // the wall clock, but never before the last instant that the store has
@@ -260,7 +252,6 @@ type clock struct {
 	first time.Time // what was that for the store: they may be further apart than a Duration is long
 }
 
-// newClock starts a clock that is never before highWater.
 func newClock(highWater time.Time) clock {
 	now := time.Now()
 	if highWater.After(now) {

@@ -68,7 +68,7 @@ func Open(path string, options Options) (*Store, error) {
 		err = s.resume()
 	}
 	if err != nil {
-		return nil, explain(path, errors.Join(err, s.release()))
+		return nil, explain(path, errors.Join(err, s.file.Close()))
 	}
 	s.queue = make(chan *operation, queueLength)
 	go s.commits() // ends in Close
@@ -156,7 +156,6 @@ func (s *Store) Ping(ctx context.Context) error {
 // is let go. The error is a *dedupe.FailedError when the disk stands still.
 func (s *Store) Close() error { return s.closeOnce() }
 
-// usable reports why nothing can be done now.
 func (s *Store) usable(ctx context.Context) error {
 	return cmp.Or(ctx.Err(), context.Cause(s.open))
 }
@@ -203,7 +202,6 @@ func (s *Store) locked(ctx context.Context, f func(dedupe.Rows), reads bool) err
 	return t.survive(f)
 }
 
-// read returns what is found in the last state.
 func read[T any](ctx context.Context, s *Store, find func(t *txn) T) (T, error) {
 	var what T
 	return dedupe.AnswerOf(&what, s.look(ctx, func(t dedupe.Rows) { what = find(t.(*txn)) }))
