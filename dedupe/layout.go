@@ -107,7 +107,7 @@ func (s *Stored) Verify() error {
 		between("a state", int(s.State), int(Claimed), int(Held)),
 		between("an effect", int(s.Effect), 0, int(tool.Keyed)),
 		between("attempts", s.Attempts, 0, math.MaxInt32),
-		between("an epoch", s.Epoch, s.State.firstEpoch(), math.MaxInt64),
+		between("an epoch", s.Epoch, 0, math.MaxInt64),
 		between("bytes of an owner", len(s.Owner), 1, MaxNameBytes),
 		between("bytes of the name of a tool", len(s.Tool), 0, MaxNameBytes),
 		between("bytes of the name of a counter", len(s.Counter), 0, MaxCounterBytes),
@@ -118,15 +118,6 @@ func (s *Stored) Verify() error {
 		return fmt.Errorf("%w: a record that would be an %v", ErrCorrupt, err) //nolint:errorlint // see above
 	}
 	return nil
-}
-
-// firstEpoch is the least that a record in a state has: what was never claimed can only have been
-// held, and then denied or closed.
-func (s State) firstEpoch() int64 {
-	if s == Held || s == Done || s == Closed {
-		return 0
-	}
-	return 1
 }
 
 var (

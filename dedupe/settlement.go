@@ -109,7 +109,6 @@ func (s *Settlement) Validate() error {
 		validKey(&s.Key),
 		between("an epoch", s.Epoch, 0, math.MaxInt64),
 		between("bytes of an owner", len(s.Owner), 1, MaxNameBytes),
-		between("bytes of who resolves", len(s.By), 0, MaxNameBytes),
 		between("bytes of a result", len(s.Result), 0, MaxResultBytes),
 		between("bytes of details", len(s.Details), 0, MaxDetailsBytes),
 		between("attempts", s.Attempts, 0, math.MaxInt32),

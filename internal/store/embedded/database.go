@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"log/slog"
 	"math"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -254,10 +255,7 @@ type clock struct {
 
 func newClock(highWater time.Time) clock {
 	now := time.Now()
-	if highWater.After(now) {
-		return clock{now, highWater}
-	}
-	return clock{now, now}
+	return clock{now, slices.MaxFunc([]time.Time{now, highWater}, time.Time.Compare)}
 }
 
 func (c clock) now() time.Time {

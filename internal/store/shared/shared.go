@@ -112,14 +112,14 @@ func (s *Store) find(ctx context.Context) (*place, error) {
 // look asks who listens, and becomes the holder where nobody has the file; embedded.ErrInUse when
 // another has it who does not listen yet, or any more.
 func (s *Store) look(ctx context.Context) (*place, error) {
-	if conn, err := (&net.Dialer{}).DialContext(ctx, "unix", s.socket()); err == nil {
+	if conn, err := (&net.Dialer{}).DialContext(ctx, "unix", s.path+socketSuffix); err == nil {
 		return &place{guest: rpc.NewClient(patient{conn, s})}, nil
 	}
 	store, err := embedded.Open(s.path, s.options)
 	if err != nil {
 		return nil, err
 	}
-	held, err := hold(store, s.socket())
+	held, err := hold(store, s.path+socketSuffix)
 	if err != nil {
 		return nil, fmt.Errorf("the store %s: others cannot be let in: %w", s.path, errors.Join(err, store.Close()))
 	}
@@ -140,8 +140,6 @@ func (p patient) Write(b []byte) (int, error) {
 	}
 	return p.Conn.Write(b)
 }
-
-func (s *Store) socket() string { return s.path + socketSuffix }
 
 // Close implements dedupe.Store. The others look for another holder then.
 func (s *Store) Close() error {
