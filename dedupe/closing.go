@@ -18,9 +18,6 @@ type Closing struct {
 	Retention time.Duration
 }
 
-// closer owns the records of calls that were closed before anybody claimed them.
-const closer = "conversation"
-
 // Close returns the record as the closing leaves it. The error wraps ErrInvalid.
 //
 //	ABSENT    CLOSED, epoch 1
@@ -36,7 +33,7 @@ func (c *Closing) Close() (Record, error) {
 			ErrInvalid, next.State, len(c.Tool), len(c.Result), c.Retention)
 	}
 	if next.State == Absent {
-		next = Record{Epoch: 1, Owner: closer, Tool: c.Tool, Effect: tool.NonIdempotent, StartedAt: c.Seen.Now}
+		next = Record{Epoch: 1, Owner: "conversation", Tool: c.Tool, Effect: tool.NonIdempotent, StartedAt: c.Seen.Now}
 	}
 	if next.Lost { // there is at least the attempt that was lost
 		next.Attempts = max(next.Attempts, 1)

@@ -17,8 +17,7 @@
 // is an Engine: it does steps one after the other, each whole or not at all. One conformance
 // suite, storetest, holds all of them to the same table.
 //
-// A call costs two requests to the store, Admit and Settle, each one round trip. What other
-// rooms need of the store at those moments travels inside them.
+// A call costs two requests to the store, Admit and Settle, each one round trip.
 //
 // Dedupe is the layer above a Store that a server uses. It adds what only a process can know:
 // which calls are in flight right here (a duplicate joins them without a round trip), and how

@@ -19,9 +19,7 @@ import (
 // else (4), with 0 for the mark, which is set alone and decides nothing, and the result, up to the
 // end.
 const (
-	// The lowest first byte of a record that is read, and the one that is written. A build with another
-	// one stands for a later version in a rolling upgrade (test/testkit/harness).
-	OldestLayout, LayoutVersion = 1, 1
+	OldestLayout, LayoutVersion = 1, 1 // the lowest first byte of a record that is read, and the one that is written
 
 	layoutFixed = 4 + 4 + 5*8 + 32
 	sealBytes   = 4

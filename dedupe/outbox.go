@@ -76,7 +76,7 @@ func (c *outbox) close() error {
 	if c.volatile {
 		_, _ = c.late.replay(context.Background(), func(_ context.Context, e Waiting, late Late) error { // it takes all
 			_, _ = c.late.done(context.Background(), e)
-			c.lose(c.log.With("call", late.Settlement), errProcessEnds)
+			c.lose(c.log.With("call", late.Settlement), errors.New("there is no journal, and the process ends"))
 			return nil
 		})
 	}
@@ -126,7 +126,7 @@ func (c *outbox) keep(late Late, storeError error) (SettleVerdict, error) {
 		c.lose(log, storeError) // which is what the journal would say too
 		return 0, storeError
 	case c.volatile && (c.late.max == 0 || final(storeError)): // it does not come back
-		c.lose(log, errNoJournal)
+		c.lose(log, errors.New("there is no journal"))
 		return 0, storeError
 	}
 	c.down.Store(true)
@@ -173,11 +173,7 @@ func (c *outbox) write(log *slog.Logger, late Late) error {
 	return err
 }
 
-var (
-	errNoJournal   = errors.New("there is no journal")
-	errSlowDisk    = errors.New("the journal's disk did not answer in time")
-	errProcessEnds = errors.New("there is no journal, and the process ends")
-)
+var errSlowDisk = errors.New("the journal's disk did not answer in time")
 
 func (c *outbox) lose(log *slog.Logger, journalError error) {
 	c.count.lost.Add(1)
@@ -187,12 +183,12 @@ func (c *outbox) lose(log *slog.Logger, journalError error) {
 // tell counts and logs what the store has made of the settlement of a claim, if it is not what
 // was to be expected. It returns Settled or Superseded.
 func (c *outbox) tell(ctx context.Context, s *Settlement, verdict SettleVerdict) SettleVerdict {
-	switch verdict {
-	case SettledAnew:
+	if verdict == SettledAnew {
 		c.count.forgotten.Add(1)
 		c.log.Error("settlement recorded anew: the store had forgotten the call, and knows it again", "call", *s)
 		return Settled
-	case Superseded:
+	}
+	if verdict == Superseded {
 		c.count.superseded.Add(1)
 		level := slog.LevelError
 		if s.Claim.Record.Effect.Repeatable() {
@@ -205,7 +201,6 @@ func (c *outbox) tell(ctx context.Context, s *Settlement, verdict SettleVerdict)
 			decided = known.Record.State.String() + " by " + known.Record.Owner
 		}
 		c.log.Log(ctx, level, "settlement superseded: the call was decided otherwise before, and nothing was overwritten", "call", *s, "decided", decided)
-	case Settled, Journaled:
 	}
 	return verdict
 }

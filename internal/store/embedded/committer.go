@@ -64,9 +64,8 @@ func (s *Store) stop() error {
 	}
 }
 
-// do hands a step to the committer and waits until it is on the disk. An
-// error of the context may mean either; one withdrawn in time has had
-// no effect. When the queue is full, the caller waits for its turn.
+// do hands a step to the committer and waits until it is on the disk. An error of the context
+// may mean either; one withdrawn in time has had no effect.
 func (s *Store) do(ctx context.Context, step *dedupe.Step) error {
 	op := newOperation(step)
 	if err := s.usable(ctx); err != nil {

@@ -12,13 +12,8 @@
 //	caller ─┼─ queue ─ group ──┤  move a few of the oldest    ├─ write, sync ─ answer all
 //	caller ─┘                  └──────────────────────────────┘
 //
-// Being the only process, it knows at Open that whoever held a claim is dead:
-// claims of calls that must not repeat become Unknown, the others are free to
-// be claimed at once.
-//
 // Open reads the whole log. It refuses one that is damaged, for a record that silently
-// vanished would be a call made twice; and it makes the index, in memory, by which rows
-// are found.
+// vanished would be a call made twice.
 package embedded
 
 import (
