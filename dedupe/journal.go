@@ -15,7 +15,8 @@ type Journal interface {
 	// Waiting returns the entries that were there when it was opened, oldest first.
 	Waiting() []Waiting
 	// Put makes an entry durable before it returns nil, and gives it a number beyond those
-	// before it. With an error nobody knows whether it was kept.
+	// before it. ErrInvalid means that no store would ever take it. With every other error
+	// nobody knows whether it was kept.
 	Put(late Late) (number uint64, err error)
 	// Get reads an entry. ErrCorrupt means that it can be read no more, and is the journal's no
 	// longer; with every other error it may be read later.

@@ -50,7 +50,7 @@ func newQueue(journal Journal, max int64) *queue {
 }
 
 // put keeps a settlement, and takes as long as the disk does, which no context ends. The error
-// wraps ErrFull or ErrClosed, or is one of the disk.
+// wraps ErrFull, ErrInvalid or ErrClosed, or is one of the disk.
 func (q *queue) put(late Late) (err error) {
 	e := Waiting{Key: late.Settlement.Key, Bytes: late.Bytes()}
 	if err := q.reserve(e.Bytes); err != nil {

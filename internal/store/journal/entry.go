@@ -31,6 +31,9 @@ func checksum(data []byte) uint32 {
 }
 
 func encode(late dedupe.Late) ([]byte, error) {
+	if err := late.Settlement.Validate(); err != nil {
+		return nil, err
+	}
 	b := bytes.NewBufferString(magic + string(rune(version)) + "crc.")
 	if err := gob.NewEncoder(b).Encode(late); err != nil {
 		return nil, err

@@ -131,24 +131,34 @@ func TestEntriesSurviveARestart(t *testing.T) {
 	reopen(t, d).holds(t, slices.Delete(upTo(21), 2, 3)...)
 }
 
-// What no claim has settled is no entry, whatever its checksum.
-func TestImpossibleEntriesAreDamaged(t *testing.T) {
+func TestInvalidEntriesAreRefused(t *testing.T) {
+	d := newDisk()
+	j := reopen(t, d)
 	for name, spoil := range map[string]func(*dedupe.Late){
 		"no id":         func(l *dedupe.Late) { l.Settlement.Key.ID = "" },
 		"no epoch":      func(l *dedupe.Late) { l.Settlement.Epoch, l.Settlement.State = 0, dedupe.NotRun },
 		"claimed":       func(l *dedupe.Late) { l.Settlement.State = dedupe.Claimed },
-		"no claim":      func(l *dedupe.Late) { l.Settlement.Claim = nil },
 		"another claim": func(l *dedupe.Late) { l.Settlement.Claim.Record.Owner = "another" },
 	} {
 		late := entry(0)
 		spoil(&late)
-		data, err := encode(late)
-		if err != nil {
-			t.Fatal(name, err)
+		if _, err := j.Put(late); !errors.Is(err, dedupe.ErrInvalid) {
+			t.Errorf("%s: %v", name, err)
 		}
-		if got, err := decode(data); !errors.Is(err, dedupe.ErrCorrupt) {
-			t.Errorf("%s: read as %+v, %v", name, got, err)
-		}
+	}
+	reopen(t, d).holds(t)
+}
+
+// What no claim has settled is no entry, whatever its checksum.
+func TestAnEntryWithoutAClaim(t *testing.T) {
+	late := entry(0)
+	late.Settlement.Claim = nil
+	data, err := encode(late)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got, err := decode(data); !errors.Is(err, dedupe.ErrCorrupt) {
+		t.Errorf("read as %+v, %v", got, err)
 	}
 }
 
