@@ -228,14 +228,14 @@ func (r Record) settle(s Settlement, now time.Time) (next Record, verdict Settle
 	} else if !r.mayBecome(s, now) {
 		return r, Superseded, false
 	}
-	r = r.ended(&s, now)
+	r = s.ends(r, now)
 	if s.State == Held {
 		r.StartedAt, r.FinishedAt, r.LeaseUntil, r.Approval = now, time.Time{}, now.Add(s.HoldFor), nil
 	}
 	return r, Settled, true
 }
 
-func (r Record) ended(s *Settlement, now time.Time) Record {
+func (s *Settlement) ends(r Record, now time.Time) Record {
 	r.State, r.FinishedAt, r.LeaseUntil = s.State, now, time.Time{}
 	r.Attempts, r.Result = s.Attempts, s.Result
 	if s.Details != nil {
@@ -305,7 +305,7 @@ func (r Record) settleLate(s Settlement, now time.Time) (next Record, verdict Se
 	case seen.State == Absent,
 		(seen.State == NotRun || seen.State == Held) && seen.Tool == claim.Tool && seen.Fingerprint == claim.Fingerprint &&
 			(s.State == Done || s.State == Unknown && !known):
-		next = claim.ended(&s, now)
+		next = s.ends(*claim, now)
 		next.Epoch = max(seen.Epoch+1, s.Epoch)
 		if known || r.State == Held && r.Epoch == s.Epoch { // a hold takes no epoch
 			return next, Settled, true
