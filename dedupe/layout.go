@@ -101,11 +101,15 @@ func DecodeSealed(b []byte) (Stored, error) {
 // Verify reports what cannot stand in a record that a store has written; the
 // error wraps ErrCorrupt.
 func (s *Stored) Verify() error {
+	least := int64(1)
+	if s.State == Held || s.State == Done || s.State == Closed { // it may have been held, and then denied or closed, unclaimed
+		least = 0
+	}
 	err := cmp.Or(
 		between("a state", int(s.State), int(Claimed), int(Held)),
 		between("an effect", int(s.Effect), 0, int(tool.Keyed)),
 		between("attempts", s.Attempts, 0, math.MaxInt32),
-		between("an epoch", s.Epoch, 0, math.MaxInt64),
+		between("an epoch", s.Epoch, least, math.MaxInt64),
 		between("bytes of an owner", len(s.Owner), 1, MaxNameBytes),
 		between("bytes of the name of a tool", len(s.Tool), 0, MaxNameBytes),
 		between("bytes of the name of a counter", len(s.Counter), 0, MaxCounterBytes),

@@ -96,6 +96,7 @@ func TestImpossibleRecords(t *testing.T) {
 		"in no state":           func(s *Stored) { s.State = 9 },
 		"of no effect known":    func(s *Stored) { s.Effect = tool.Keyed + 1 },
 		"of too many attempts":  func(s *Stored) { s.Attempts = math.MaxInt32 + 1 },
+		"before its first":      func(s *Stored) { s.State, s.Epoch = NotRun, 0 },
 		"of too much approval":  func(s *Stored) { s.Approval = make([]byte, MaxApprovalBytes+1) },
 		"of a negative epoch":   func(s *Stored) { s.Epoch = -1 },
 		"of nobody":             func(s *Stored) { s.Owner = "" },

@@ -123,7 +123,6 @@ func (s *Store) commits() {
 	}
 }
 
-// gather collects the group that begins with an operation: whatever waits.
 func (s *Store) gather(first *operation) []*operation {
 	group, bytes := []*operation{first}, first.Bytes
 	for yields := 0; yields < 3 && len(group) < groupLength && bytes < groupBytes; {

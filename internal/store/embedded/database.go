@@ -28,7 +28,6 @@ type Options struct {
 	Log *slog.Logger
 }
 
-// database is the open file, with what is in it.
 type database struct {
 	options Options
 	clock   clock
@@ -154,7 +153,6 @@ const slack = 4 * segmentSize
 
 func (d *database) dead() int64 { return d.file.end - d.file.tail - d.index.live.bytes }
 
-// wasteful reports that most of the log is dead.
 func (d *database) wasteful() bool { return d.dead() > d.index.live.bytes+slack }
 
 // pass lets go of what has expired, as far as nobody has to move anything for it.
