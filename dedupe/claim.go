@@ -31,7 +31,6 @@ type Claim struct {
 	giveUp    time.Time // when renewal ends
 }
 
-// newClaim returns the claim that a request sent at an instant has won.
 func newClaim(ctx context.Context, d *Dedupe, req *Request, record *Record, f *flight, sent time.Time) *Claim {
 	c := &Claim{dedupe: d, key: req.Key, origin: Origin{*record, req.EffectKey, req.Terms}, flight: f, sent: sent, confirmed: sent}
 	end, ok := ctx.Deadline()
@@ -152,13 +151,11 @@ func (c *Claim) abandon() {
 // Appends, Frees and HoldFor of the settlement; the rest is filled in here. An Unknown call whose effect
 // may repeat is recorded as NotRun: it may simply run again.
 //
-// A store that cannot be reached is asked again until ctx ends, for Options.Patience at the most,
-// and with a journal for 2 s at the most, for 250 ms when it is known to be down. Then the settlement
-// goes to the journal, or memory, which takes 3 s at the most whatever ctx says, and the
-// verdict is Journaled. Superseded means that somebody else has decided the call. Whatever
-// comes of it, the claim is no longer renewed, and duplicates that waited here go on. An error
-// means that the settlement may or may not be recorded; ErrUnkept that it is not, and that the
-// claim is held as before.
+// A store that cannot be reached is asked again until ctx ends, for outbox.patience at the most.
+// Then the settlement goes to the journal, or memory, for which it has putTimeout whatever ctx says,
+// and the verdict is Journaled. Whatever comes of it, the claim is no longer renewed, and duplicates
+// that waited here go on. An error means that the settlement may or may not be recorded; ErrUnkept
+// that it is not, and that the claim is held as before.
 func (c *Claim) Settle(ctx context.Context, s Settlement) (SettleVerdict, error) {
 	outbox := c.dedupe.outbox
 	s.Key, s.Owner, s.Epoch = c.key, c.origin.Record.Owner, c.origin.Record.Epoch

@@ -18,9 +18,6 @@ type Closing struct {
 	Retention time.Duration
 }
 
-// closer owns the records of calls that were closed before anybody claimed them.
-const closer = "conversation"
-
 // Close returns the record as the closing leaves it. The error wraps ErrInvalid.
 //
 //	ABSENT    CLOSED, epoch 1
@@ -31,15 +28,12 @@ const closer = "conversation"
 // NOT_RUN is as observed. A late owner settles nothing after it.
 func (c *Closing) Close() (Record, error) {
 	next := c.Seen.Record
-	if err := validKey(&c.Key); err != nil {
-		return next, err
-	}
 	if !next.State.Refused() || len(c.Tool) > MaxNameBytes || c.Retention < time.Millisecond || len(c.Result) == 0 {
 		return next, fmt.Errorf("%w: a call that is %v is closed with a tool name of %d bytes and %d of a result, for %v",
 			ErrInvalid, next.State, len(c.Tool), len(c.Result), c.Retention)
 	}
 	if next.State == Absent {
-		next = Record{Epoch: 1, Owner: closer, Tool: c.Tool, Effect: tool.NonIdempotent, StartedAt: c.Seen.Now}
+		next = Record{Epoch: 1, Owner: "conversation", Tool: c.Tool, Effect: tool.NonIdempotent, StartedAt: c.Seen.Now}
 	}
 	if next.Lost { // there is at least the attempt that was lost
 		next.Attempts = max(next.Attempts, 1)

@@ -17,8 +17,7 @@
 // is an Engine: it does steps one after the other, each whole or not at all. One conformance
 // suite, storetest, holds all of them to the same table.
 //
-// A call costs two requests to the store, Admit and Settle, each one round trip. What other
-// rooms need of the store at those moments travels inside them.
+// A call costs two requests to the store, Admit and Settle, each one round trip.
 //
 // Dedupe is the layer above a Store that a server uses. It adds what only a process can know:
 // which calls are in flight right here (a duplicate joins them without a round trip), and how
@@ -26,6 +25,7 @@
 package dedupe
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"slices"
@@ -69,7 +69,13 @@ func (d *Dedupe) newOwner() string {
 
 // Alone waits until this process is the only one of its instance, until the store does not
 // answer, or until ctx ends. The error is a *RivalError when another lives under its name.
-func (d *Dedupe) Alone(ctx context.Context) error { return d.fence.alone(ctx) }
+func (d *Dedupe) Alone(ctx context.Context) error {
+	err := d.fence.wait(ctx, func(known *standing) bool { return known.decided })
+	if rival, ok := errors.AsType[*RivalError](d.fence.known.Load().why); ok {
+		return rival
+	}
+	return err
+}
 
 // Ousted gets a *RivalError when another process is this instance: this one is to end. It is
 // nil where there are no instances.
@@ -143,8 +149,7 @@ func (d *Dedupe) LeavesReceipts() bool { return d.options.Receipts }
 
 // Receipts returns a part of the receipts of a conversation: see Note.Receipts.
 func (d *Dedupe) Receipts(ctx context.Context, tenant, conversation string, from int64) (Chain, error) {
-	known, err := d.fence.Note(ctx, Note{Key: nobody(tenant, conversation), Receipts: true, From: from})
-	d.outbox.heard(err)
+	known, err := d.Known(ctx, Note{Key: nobody(tenant, conversation), Receipts: true, From: from})
 	return known.Chain, err
 }
 
@@ -155,13 +160,19 @@ func nobody(tenant, conversation string) tool.CallID {
 
 // Ping reports whether the store can serve now.
 func (d *Dedupe) Ping(ctx context.Context) error {
-	err := d.fence.Ping(ctx)
+	err := cmp.Or(d.fence.Ping(ctx), d.fence.check()) // without a tenure nothing with an effect is served
 	d.outbox.heard(err)
 	return err
 }
 
 // Late counts the settlements that were late since the start of this process.
-func (d *Dedupe) Late() LateState { return d.outbox.state() }
+func (d *Dedupe) Late() LateState {
+	c, n := d.outbox, &d.outbox.count
+	return LateState{
+		Waiting: c.late.waiting(), Damaged: c.late.journal.Damaged(), InMemory: c.volatile && c.late.max > 0,
+		Replayed: n.replayed.Load(), Superseded: n.superseded.Load(), Forgotten: n.forgotten.Load(), Lost: n.lost.Load(),
+	}
+}
 
 // Corrupt is how often a record was met since the start of this process that is Corrupt.
 func (d *Dedupe) Corrupt() int64 { return d.outbox.count.corrupt.Load() }
@@ -169,7 +180,9 @@ func (d *Dedupe) Corrupt() int64 { return d.outbox.count.corrupt.Load() }
 // Close refuses new calls, sends waiting duplicates away, waits until ctx ends for what runs
 // in the background, and closes the store. A claim settled later gets ErrClosed.
 func (d *Dedupe) Close(ctx context.Context) error {
-	d.outbox.last(ctx)
+	if d.outbox.volatile { // what would be lost with the process; what is left is told by close
+		_, _ = d.outbox.late.replay(ctx, d.outbox.deliver)
+	}
 	err := d.life.end(ctx)
 	if errors.Is(err, ErrClosed) {
 		return nil

@@ -1,7 +1,6 @@
 package dedupe
 
 import (
-	"cmp"
 	"context"
 	"crypto/rand"
 	"errors"
@@ -9,10 +8,6 @@ import (
 	"sync/atomic"
 	"time"
 )
-
-// defaultTenure is how long a start waits of which nobody can say whether its predecessor is gone,
-// and how long a process does without its store before it claims and sends nothing more.
-const defaultTenure = 5 * time.Second
 
 // ErrUnconfirmed is why nothing is claimed, renewed, settled or sent by a process that cannot be
 // sure to be the only one of its instance.
@@ -69,7 +64,7 @@ func newFence(store Store, o Options, l *life) *fence {
 	f := &fence{Store: store, options: o, life: l}
 	if tenures, ok := store.(Tenures); ok && o.Instance != "" {
 		f.tenures, f.ousted = tenures, make(chan error, 1)
-		f.bid = Bid{Instance: o.Instance, Token: rand.Text(), Who: o.Who.encode(), TTL: o.Tenure, Keep: max(o.Retention, o.Tenure)}
+		f.bid = Bid{Instance: o.Instance, Token: rand.Text(), Who: o.Who, TTL: o.Tenure, Keep: max(o.Retention, o.Tenure)}
 	}
 	f.known.Store(&standing{decided: f.tenures == nil, over: make(chan struct{})})
 	return f
@@ -134,14 +129,6 @@ func (f *fence) succeeds(owner string) bool {
 	return succeeds(f.known.Load().head, owner) && f.check() == nil
 }
 
-func (f *fence) alone(ctx context.Context) error {
-	err := f.wait(ctx, func(known *standing) bool { return known.decided })
-	if rival, ok := errors.AsType[*RivalError](f.known.Load().why); ok {
-		return rival
-	}
-	return err
-}
-
 // Recall answers a request from the record alone, and with the error because where something would
 // be claimed, or changed.
 func Recall(ctx context.Context, store Store, req Request, because error) (Admission, error) {
@@ -173,11 +160,6 @@ func (f *fence) Renew(ctx context.Context, renewal Renewal) (record Record, rest
 	return f.Store.Renew(ctx, renewal)
 }
 
-// Ping implements Store: without a tenure it can serve nothing with an effect.
-func (f *fence) Ping(ctx context.Context) error {
-	return cmp.Or(f.Store.Ping(ctx), f.check())
-}
-
 const (
 	// renewalsPerTenure and looksPerTenure are how often a tenure is renewed, and looked at by
 	// who waits for its end, while it lasts.
@@ -186,7 +168,6 @@ const (
 	alive = 2
 )
 
-// round renews the tenure, or tries to get it.
 func (f *fence) round() (rest time.Duration, wake <-chan struct{}) {
 	ctx, cancel := context.WithTimeout(f.life.background, f.options.Tenure/2)
 	defer cancel()
@@ -225,7 +206,7 @@ func (f *fence) confirm(sent time.Time, before, after Tenure) {
 	switch {
 	case f.bid.Number == 0:
 		if before.Token != "" && before.Token != f.bid.Token {
-			log = log.With("over_from", decodeWho(before.Who).String(), "had_ended_well", before.Until.IsZero())
+			log = log.With("over_from", before.Who.String(), "had_ended_well", before.Until.IsZero())
 		}
 		log.Info("instance taken")
 	case forgotten:
@@ -247,13 +228,12 @@ func (f *fence) confirm(sent time.Time, before, after Tenure) {
 // occupied deals with another's tenure: after one's own it is the end. Before, it is watched until
 // its holder is known to be gone, or alive.
 func (f *fence) occupied(other Tenure) (rest time.Duration) {
-	who := decodeWho(other.Who)
 	if f.bid.Number != 0 {
-		return f.end(who)
+		return f.end(other.Who)
 	}
 	if other.Token != f.first.Token {
 		f.first = other
-		why := errors.New("it waits for the end of another process of this instance, or a sign that it lives: " + who.String())
+		why := errors.New("it waits for the end of another process of this instance, or a sign that it lives: " + other.Who.String())
 		f.learn(func(known *standing) { known.why = why })
 		f.options.Log.Info(why.Error(), "instance", f.options.Instance)
 	}
@@ -263,18 +243,17 @@ func (f *fence) occupied(other Tenure) (rest time.Duration) {
 	f.looks++
 	f.bid.Looks = true // it has been seen: from now on it has to be seen not to be renewed
 	switch {
-	case f.looks > looksPerTenure, f.options.Gone != nil && f.options.Gone(who):
+	case f.looks > looksPerTenure, f.options.Gone != nil && f.options.Gone(other.Who):
 		// By looks, and not by time: a process that stood still has seen nothing.
 		f.bid.Gone = other
 		return 0
 	case other.Renewals-f.first.Renewals >= alive:
-		return f.end(who)
+		return f.end(other.Who)
 	default:
 		return f.options.Tenure / looksPerTenure
 	}
 }
 
-// end: another process is this instance.
 func (f *fence) end(other Who) (rest time.Duration) {
 	rival := &RivalError{Instance: f.options.Instance, Other: other}
 	f.learn(func(known *standing) { known.until, known.why, known.decided = time.Time{}, rival, true })

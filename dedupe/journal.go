@@ -43,14 +43,6 @@ type Late struct {
 	EndedAt    time.Time // by this machine's clock, which decides nothing
 }
 
-// Record is the record of the call as the store will hold it.
-func (l *Late) Record() Record {
-	r := l.Settlement.Claim.Record
-	r.State = Claimed
-	r, _, _ = r.Settle(l.Settlement, l.EndedAt)
-	return r
-}
-
 // Bytes is what an entry counts for: what it says, and 4 KiB, which bounds their number too.
 func (l *Late) Bytes() int64 {
 	n := int64(4<<10 + len(l.Settlement.Result))

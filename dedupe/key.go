@@ -40,7 +40,6 @@ func holds(k *tool.CallID, something bool) error {
 	return nil
 }
 
-// between reports what no store takes.
 func between[N ~int | ~int64](what string, n, least, most N) error {
 	if least <= n && n <= most {
 		return nil
@@ -48,7 +47,6 @@ func between[N ~int | ~int64](what string, n, least, most N) error {
 	return fmt.Errorf("%w: %s: %v, want %v to %v", ErrInvalid, what, n, least, most)
 }
 
-// named is the name of a value of an enumeration.
 func named[E ~uint8](kind string, names []string, e E) string {
 	if int(e) < len(names) && names[e] != "" {
 		return names[e]

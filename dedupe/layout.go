@@ -19,6 +19,8 @@ import (
 // else (4), with 0 for the mark, which is set alone and decides nothing, and the result, up to the
 // end.
 const (
+	OldestLayout, LayoutVersion = 1, 1 // the lowest first byte of a record that is read, and the one that is written
+
 	layoutFixed = 4 + 4 + 5*8 + 32
 	sealBytes   = 4
 	StoredBytes = layoutFixed + 5*2 // of a stored record without its texts
@@ -99,11 +101,15 @@ func DecodeSealed(b []byte) (Stored, error) {
 // Verify reports what cannot stand in a record that a store has written; the
 // error wraps ErrCorrupt.
 func (s *Stored) Verify() error {
+	least := int64(1)
+	if s.State == Held || s.State == Done || s.State == Closed { // it may have been held, and then denied or closed, unclaimed
+		least = 0
+	}
 	err := cmp.Or(
 		between("a state", int(s.State), int(Claimed), int(Held)),
 		between("an effect", int(s.Effect), 0, int(tool.Keyed)),
 		between("attempts", s.Attempts, 0, math.MaxInt32),
-		between("an epoch", s.Epoch, s.State.firstEpoch(), math.MaxInt64),
+		between("an epoch", s.Epoch, least, math.MaxInt64),
 		between("bytes of an owner", len(s.Owner), 1, MaxNameBytes),
 		between("bytes of the name of a tool", len(s.Tool), 0, MaxNameBytes),
 		between("bytes of the name of a counter", len(s.Counter), 0, MaxCounterBytes),
@@ -116,21 +122,11 @@ func (s *Stored) Verify() error {
 	return nil
 }
 
-// firstEpoch is the least that a record in a state has: what was never claimed can only have been
-// held, and then denied or closed.
-func (s State) firstEpoch() int64 {
-	if s == Held || s == Done || s == Closed {
-		return 0
-	}
-	return 1
-}
-
 var (
 	castagnoli = crc32.MakeTable(crc32.Castagnoli)
 	unmarked   = []byte{0}
 )
 
-// seal is the checksum of a record and its result.
 func seal(body, result []byte) uint32 {
 	sum := crc32.Update(0, castagnoli, body[:MarkAt])
 	sum = crc32.Update(sum, castagnoli, unmarked)

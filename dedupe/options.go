@@ -28,7 +28,8 @@ type Options struct {
 	// runs no more; nil: nobody knows.
 	Who  Who
 	Gone func(Who) bool
-	// Tenure is how long this process is the instance without a renewal. Default 5 s.
+	// Tenure is how long this process is the instance without a renewal, and how long a start waits
+	// of which nobody can say whether its predecessor is gone. Default 5 s.
 	Tenure time.Duration
 	// Journal keeps the settlements that the store does not take in time; nil: memory does, and
 	// the store gets them if it comes back while this process lives. Close closes it.
@@ -47,7 +48,7 @@ func (o Options) withDefaults() Options {
 	o.Lease = cmp.Or(max(o.Lease, 0), 30*time.Second)
 	o.Patience = min(cmp.Or(max(o.Patience, 0), o.Lease), o.Lease)
 	o.Retention = max(cmp.Or(max(o.Retention, 0), 24*time.Hour), o.Lease)
-	o.Tenure = cmp.Or(max(o.Tenure, 0), defaultTenure)
+	o.Tenure = cmp.Or(max(o.Tenure, 0), 5*time.Second)
 	o.Log = cmp.Or(o.Log, slog.New(slog.DiscardHandler))
 	switch {
 	case o.Journal == nil:

@@ -70,20 +70,13 @@ func Nudge(wake chan<- struct{}) {
 	}
 }
 
-// last brings what would be lost with the process to the store, if it takes it now.
-func (c *outbox) last(ctx context.Context) {
-	if c.volatile {
-		_, _ = c.replay(ctx) // what is left is told by close
-	}
-}
-
 // close closes the journal, and says what is lost with the process.
 func (c *outbox) close() error {
 	err := c.late.close()
 	if c.volatile {
 		_, _ = c.late.replay(context.Background(), func(_ context.Context, e Waiting, late Late) error { // it takes all
 			_, _ = c.late.done(context.Background(), e)
-			c.lose(c.log.With("call", late.Settlement), errProcessEnds)
+			c.lose(c.log.With("call", late.Settlement), errors.New("there is no journal, and the process ends"))
 			return nil
 		})
 	}
@@ -103,7 +96,6 @@ func (c *outbox) heard(err error) {
 	}
 }
 
-// patience is how long a settlement may ask the store.
 func (c *outbox) patience() time.Duration {
 	switch {
 	case c.volatile:
@@ -134,7 +126,7 @@ func (c *outbox) keep(late Late, storeError error) (SettleVerdict, error) {
 		c.lose(log, storeError) // which is what the journal would say too
 		return 0, storeError
 	case c.volatile && (c.late.max == 0 || final(storeError)): // it does not come back
-		c.lose(log, errNoJournal)
+		c.lose(log, errors.New("there is no journal"))
 		return 0, storeError
 	}
 	c.down.Store(true)
@@ -181,13 +173,8 @@ func (c *outbox) write(log *slog.Logger, late Late) error {
 	return err
 }
 
-var (
-	errNoJournal   = errors.New("there is no journal")
-	errSlowDisk    = errors.New("the journal's disk did not answer in time")
-	errProcessEnds = errors.New("there is no journal, and the process ends")
-)
+var errSlowDisk = errors.New("the journal's disk did not answer in time")
 
-// lose counts and says that nobody has a settlement.
 func (c *outbox) lose(log *slog.Logger, journalError error) {
 	c.count.lost.Add(1)
 	log.Error("settlement lost: neither the store nor the journal took it, and its call stays unknown", "journal_error", journalError)
@@ -196,12 +183,12 @@ func (c *outbox) lose(log *slog.Logger, journalError error) {
 // tell counts and logs what the store has made of the settlement of a claim, if it is not what
 // was to be expected. It returns Settled or Superseded.
 func (c *outbox) tell(ctx context.Context, s *Settlement, verdict SettleVerdict) SettleVerdict {
-	switch verdict {
-	case SettledAnew:
+	if verdict == SettledAnew {
 		c.count.forgotten.Add(1)
 		c.log.Error("settlement recorded anew: the store had forgotten the call, and knows it again", "call", *s)
 		return Settled
-	case Superseded:
+	}
+	if verdict == Superseded {
 		c.count.superseded.Add(1)
 		level := slog.LevelError
 		if s.Claim.Record.Effect.Repeatable() {
@@ -214,7 +201,6 @@ func (c *outbox) tell(ctx context.Context, s *Settlement, verdict SettleVerdict)
 			decided = known.Record.State.String() + " by " + known.Record.Owner
 		}
 		c.log.Log(ctx, level, "settlement superseded: the call was decided otherwise before, and nothing was overwritten", "call", *s, "decided", decided)
-	case Settled, Journaled:
 	}
 	return verdict
 }
@@ -230,14 +216,6 @@ type LateState struct {
 	InMemory   bool  // what waits is lost with the process, for there is no journal
 }
 
-func (c *outbox) state() LateState {
-	n := &c.count
-	return LateState{
-		Waiting: c.late.waiting(), Damaged: c.late.journal.Damaged(), InMemory: c.volatile && c.late.max > 0,
-		Replayed: n.replayed.Load(), Superseded: n.superseded.Load(), Forgotten: n.forgotten.Load(), Lost: n.lost.Load(),
-	}
-}
-
 const (
 	// How long to wait between two tries to replay. After the first of them a request that the
 	// store has answered ends the wait.
@@ -247,13 +225,12 @@ const (
 	replayTimeout = 2 * time.Second
 )
 
-// round brings what waits in the journal to the store.
 func (c *outbox) round() (rest time.Duration, wake <-chan struct{}) {
 	if c.late.waiting() == 0 {
 		c.pause = replayFirst
 		return untilWoken, c.late.wake
 	}
-	ended, err := c.replay(c.life.background)
+	ended, err := c.late.replay(c.life.background, c.deliver)
 	switch {
 	case err == nil:
 		return 0, nil
@@ -272,13 +249,6 @@ func (c *outbox) round() (rest time.Duration, wake <-chan struct{}) {
 	rest = c.pause/2 + rand.N(c.pause/2)
 	c.pause = min(2*c.pause, replayMax-replayFirst)
 	return rest, c.late.wake
-}
-
-// replay brings what waits to the store, once.
-func (c *outbox) replay(ctx context.Context) (ended int, left error) {
-	return c.late.replay(ctx, func(ctx context.Context, e Waiting, late Late) error {
-		return Survive(func() error { return c.deliver(ctx, e, late) })
-	})
 }
 
 // deliver brings one entry to the store. An error means that it stays.
@@ -324,7 +294,8 @@ func (c *outbox) record(ctx context.Context, key tool.CallID) (Record, bool) {
 	if !waits || late.Settlement.State == NotRun {
 		return Record{}, false
 	}
-	return late.Record(), true
+	record, _, _ := late.Settlement.Claim.Record.Settle(late.Settlement, late.EndedAt)
+	return record, true
 }
 
 // pending answers a request from the journal, when that holds what became of the call; false

@@ -70,7 +70,6 @@ func (q *queue) put(late Late) (err error) {
 	return nil
 }
 
-// reserve begins a put.
 func (q *queue) reserve(bytes int64) error {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -108,7 +107,6 @@ func (q *queue) end(e Waiting) bool {
 	return true
 }
 
-// waiting is how many wait.
 func (q *queue) waiting() int {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -195,7 +193,7 @@ func (q *queue) replay(ctx context.Context, deliver func(context.Context, Waitin
 			all.Go(func() {
 				late, ok, err := q.read(ctx, e)
 				if ok {
-					err = deliver(ctx, e, late)
+					err = Survive(func() error { return deliver(ctx, e, late) })
 				}
 				if err != nil {
 					stay <- err
@@ -226,7 +224,6 @@ func (q *queue) inOrder() []Waiting {
 	})
 }
 
-// groupOf is how many of the first entries are a group.
 func groupOf(entries []Waiting) int {
 	n, bytes := 1, entries[0].Bytes
 	for n < min(len(entries), groupLength) && bytes+entries[n].Bytes <= groupBytes {

@@ -20,15 +20,6 @@ type Origin struct {
 	Terms     []Term // that it can be found by
 }
 
-// validate reports a claim that no store can have made.
-func (o *Origin) validate(key tool.CallID, lease, retention time.Duration) error {
-	asked := Request{
-		Key: key, Tool: o.Record.Tool, Owner: o.Record.Owner, Lease: lease, Retention: retention,
-		Draw: Draw{Counter: o.Record.Counter}, EffectKey: o.EffectKey, Details: o.Record.Details, Terms: o.Terms,
-	}
-	return cmp.Or(between("the epoch of a claim", o.Record.Epoch, 1, math.MaxInt64), asked.Validate())
-}
-
 // Renewal asks for more time for a claim. See Record.Renew.
 type Renewal struct {
 	Key   tool.CallID
@@ -37,9 +28,6 @@ type Renewal struct {
 	// if it is restored.
 	Lease, Retention time.Duration
 }
-
-// Validate reports what a store cannot accept; the error wraps ErrInvalid.
-func (r *Renewal) Validate() error { return r.Claim.validate(r.Key, r.Lease, r.Retention) }
 
 // Settlement ends a claim.
 type Settlement struct {
@@ -114,11 +102,13 @@ func (s *Settlement) Validate() error {
 		return fmt.Errorf("%w: a settlement as %v for %v after %d attempts, with an approval of %d bytes, which is a resolution: %v",
 			ErrInvalid, s.State, s.HoldFor, s.Attempts, len(s.Approval), s.Resolves)
 	}
+	if c := s.Claim; c != nil && (c.Record.Owner != s.Owner || c.Record.Epoch != s.Epoch || s.State == Unknown && c.Record.Effect.Repeatable()) {
+		return fmt.Errorf("%w: a settlement as %v with the claim of another, or of what may be repeated", ErrInvalid, s.State)
+	}
 	return cmp.Or(
 		validKey(&s.Key),
 		between("an epoch", s.Epoch, 0, math.MaxInt64),
 		between("bytes of an owner", len(s.Owner), 1, MaxNameBytes),
-		between("bytes of who resolves", len(s.By), 0, MaxNameBytes),
 		between("bytes of a result", len(s.Result), 0, MaxResultBytes),
 		between("bytes of details", len(s.Details), 0, MaxDetailsBytes),
 		between("attempts", s.Attempts, 0, math.MaxInt32),
@@ -126,16 +116,7 @@ func (s *Settlement) Validate() error {
 		between("how long a call is held", s.HoldFor, 0, s.Retention),
 		between("a retention", s.Retention, time.Millisecond, longest),
 		s.validateLoop(),
-		s.validateClaim(),
 		s.Output.validate())
-}
-
-// details are those of a record after the settlement.
-func (s *Settlement) details(claimed []byte) []byte {
-	if s.Details != nil {
-		return s.Details
-	}
-	return claimed
 }
 
 // unheld returns the settlement as who cannot keep a hold takes it: what was Held has not run.
@@ -169,19 +150,4 @@ func (o *Output) validate() error {
 		between("bytes of the reference of an output", len(o.Ref), 1, MaxNameBytes),
 		between("bytes of an output", len(o.Data), 0, MaxOutputBytes),
 		between("the time that an output is kept", o.TTL, time.Millisecond, longest))
-}
-
-// validateClaim reports a claim that no store can have made of this settlement.
-func (s *Settlement) validateClaim() error {
-	c := s.Claim
-	if c == nil {
-		return nil
-	}
-	if c.Record.Owner != s.Owner || c.Record.Epoch != s.Epoch {
-		return fmt.Errorf("%w: the settlement of another's claim", ErrInvalid)
-	}
-	if s.State == Unknown && c.Record.Effect.Repeatable() {
-		return fmt.Errorf("%w: nobody knows of what may be repeated", ErrInvalid)
-	}
-	return c.validate(s.Key, s.Retention, s.Retention)
 }

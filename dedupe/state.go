@@ -228,13 +228,20 @@ func (r Record) settle(s Settlement, now time.Time) (next Record, verdict Settle
 	} else if !r.mayBecome(s, now) {
 		return r, Superseded, false
 	}
-	r.State, r.FinishedAt, r.LeaseUntil = s.State, now, time.Time{}
-	r.Attempts, r.Result = s.Attempts, s.Result
-	r.Details = s.details(r.Details)
+	r = s.ends(r, now)
 	if s.State == Held {
 		r.StartedAt, r.FinishedAt, r.LeaseUntil, r.Approval = now, time.Time{}, now.Add(s.HoldFor), nil
 	}
 	return r, Settled, true
+}
+
+func (s *Settlement) ends(r Record, now time.Time) Record {
+	r.State, r.FinishedAt, r.LeaseUntil = s.State, now, time.Time{}
+	r.Attempts, r.Result = s.Attempts, s.Result
+	if s.Details != nil {
+		r.Details = s.Details
+	}
+	return r
 }
 
 // approve is what a person makes of a hold who allows the call.
@@ -298,9 +305,8 @@ func (r Record) settleLate(s Settlement, now time.Time) (next Record, verdict Se
 	case seen.State == Absent,
 		(seen.State == NotRun || seen.State == Held) && seen.Tool == claim.Tool && seen.Fingerprint == claim.Fingerprint &&
 			(s.State == Done || s.State == Unknown && !known):
-		next = *claim
-		next.State, next.Epoch, next.FinishedAt, next.LeaseUntil = s.State, max(seen.Epoch+1, s.Epoch), now, time.Time{}
-		next.Attempts, next.Result, next.Details = s.Attempts, s.Result, s.details(next.Details)
+		next = s.ends(*claim, now)
+		next.Epoch = max(seen.Epoch+1, s.Epoch)
 		if known || r.State == Held && r.Epoch == s.Epoch { // a hold takes no epoch
 			return next, Settled, true
 		}

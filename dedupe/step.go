@@ -10,7 +10,6 @@ import (
 	"github.com/sidecall/sidecall/internal/tool"
 )
 
-// step is what all steps have in common.
 type step struct {
 	Step
 
@@ -49,7 +48,6 @@ func (s *step) append(entries []Append) {
 	}
 }
 
-// counted is a tally as a step has it.
 type counted struct {
 	Tally
 	counter        string
@@ -270,7 +268,6 @@ func (Machine) step(key tool.CallID, demand Demand, bytes int) step {
 // receiptBytes is roughly how much a receipt writes.
 const receiptBytes = 1 << 10
 
-// do has an engine do a step, unless its request is invalid.
 func (m Machine) do(ctx context.Context, s *Step, invalid error) error {
 	if invalid != nil {
 		return invalid
@@ -306,12 +303,9 @@ func (m Machine) Settle(ctx context.Context, settlement Settlement) (SettleVerdi
 }
 
 func (m Machine) settling(end Settlement) *settling {
-	s := &settling{settlement: end, step: m.step(end.Key, Frees, len(end.Result)+appendBytes(end.Appends))}
+	s := &settling{settlement: end, step: m.step(end.Key, Frees, receiptBytes+len(end.Result)+appendBytes(end.Appends))}
 	s.Apply = s.apply
 	s.WholeTenant = end.Frees.WholeTenant || end.Claim != nil && end.Claim.EffectKey.WholeTenant
-	if end.Receipt {
-		s.Bytes += receiptBytes
-	}
 	if end.Output != nil {
 		s.Demand, s.Bytes = Keeps, s.Bytes+len(end.Output.Data)
 	}
@@ -322,7 +316,7 @@ func (m Machine) settling(end Settlement) *settling {
 func (m Machine) Renew(ctx context.Context, renewal Renewal) (record Record, restored bool, err error) {
 	s := m.settling(Settlement{Key: renewal.Key, Claim: &renewal.Claim, Retention: renewal.Retention})
 	s.renewal = &renewal
-	if err := m.do(ctx, &s.Step, renewal.Validate()); err != nil {
+	if err := m.Do(ctx, &s.Step); err != nil {
 		return Record{}, false, err
 	}
 	return s.next, s.verdict == SettledAnew, nil

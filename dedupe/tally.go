@@ -3,7 +3,6 @@ package dedupe
 import (
 	"cmp"
 	"fmt"
-	"math"
 	"strconv"
 	"strings"
 	"time"
@@ -48,13 +47,6 @@ const (
 	AgeCeiling            // Draw.MaxAge
 	TokensShrank          // Draw.Tokens is less than what was said before
 )
-
-var ceilingNames = []string{ //nolint:gosec // tokens of a language model, no credentials
-	NoCeiling: "none", CallsCeiling: "calls", TokensCeiling: "tokens", AgeCeiling: "age", TokensShrank: "tokens_shrank",
-}
-
-// String returns none, calls, tokens, age or tokens_shrank.
-func (c Ceiling) String() string { return named("ceiling", ceilingNames, c) }
 
 // Add changes the calls of a tally, which starts it; below 0 they do not fall.
 func (t Tally) Add(calls int64, now time.Time) Tally {
@@ -130,10 +122,7 @@ func (d *Draw) validate() error {
 	}
 	return cmp.Or(
 		between("bytes of the name of a counter", len(d.Counter), 1, MaxCounterBytes),
-		between("tokens that are used", d.Tokens, 0, MaxTokens),
-		between("a ceiling of calls", d.MaxCalls, 0, math.MaxInt64),
-		between("a ceiling of tokens", d.MaxTokens, 0, math.MaxInt64),
-		between("a ceiling of time", d.MaxAge, 0, longest))
+		between("tokens that are used", d.Tokens, 0, MaxTokens))
 }
 
 // encode returns a tally as it stands in its value: one line of its calls, its tokens reported

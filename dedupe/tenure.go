@@ -3,9 +3,7 @@ package dedupe
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"fmt"
-	"math"
 	"strconv"
 	"strings"
 	"time"
@@ -20,14 +18,15 @@ type Tenure struct {
 	Renewals int64  `json:"renewals"` // since its holder took it
 	// Until is when it ends unless it is renewed, by the store's clock; zero once given up.
 	Until time.Time `json:"-"`
-	Who   string    `json:"who"`
+	Who   Who       `json:"who"`
 }
 
 // Bid asks for a tenure, or for more of it.
 type Bid struct {
-	Instance   string
-	Token, Who string
-	Number     int64 // of the incarnation that the bidder is; 0: none yet
+	Instance string
+	Token    string
+	Who      Who
+	Number   int64 // of the incarnation that the bidder is; 0: none yet
 	// TTL is how long the tenure lasts without a renewal, Keep how long it is remembered.
 	TTL, Keep time.Duration
 	// Gone, when its Token is not empty, is the tenure of a process that the bidder knows to be
@@ -78,17 +77,6 @@ func (t Tenure) Bid(bid Bid, now time.Time) Tenure {
 
 func (t Tenure) over(bid Bid, now time.Time) bool {
 	return t.Until.IsZero() || !bid.Looks && !now.Before(t.Until) || bid.Gone.Token == t.Token && bid.Gone.Renewals == t.Renewals
-}
-
-// Validate reports what a store cannot accept; the error wraps ErrInvalid.
-func (b *Bid) Validate() error {
-	return cmp.Or(
-		between("bytes of the name of an instance", len(b.Instance), 1, MaxInstanceBytes),
-		between("bytes of a token", len(b.Token), 1, MaxNameBytes),
-		between("bytes of who bids", len(b.Who), 0, MaxNameBytes),
-		between("the number of an incarnation", b.Number, 0, math.MaxInt64),
-		between("a tenure", b.TTL, time.Millisecond, longest),
-		between("the time that a tenure is remembered", b.Keep, b.TTL, longest))
 }
 
 // An instance is a sidecar as its operator knows it, an incarnation one process of it. One
@@ -143,22 +131,6 @@ func (w Who) String() string {
 		return "a process that does not say which"
 	}
 	return fmt.Sprintf("host %s, pid %d, since %s", w.Host, w.PID, w.Since.UTC().Format(time.RFC3339))
-}
-
-func (w Who) encode() string {
-	b, err := json.Marshal(w)
-	if err != nil || len(b) > MaxNameBytes {
-		return ""
-	}
-	return string(b)
-}
-
-// decodeWho reads what encode has written; what it cannot read says nothing.
-func decodeWho(text string) (w Who) {
-	if json.Unmarshal([]byte(text), &w) != nil {
-		return Who{}
-	}
-	return w
 }
 
 // RivalError is why a process ends, or does not start: another runs as the same instance.

@@ -11,17 +11,17 @@ import (
 func TestBid(t *testing.T) {
 	t.Parallel()
 	const ttl = 5 * time.Second
-	hers := Tenure{Number: 7, Token: "hers", Renewals: 3, Until: start.Add(ttl), Who: "her"}
+	hers := Tenure{Number: 7, Token: "hers", Renewals: 3, Until: start.Add(ttl), Who: Who{Host: "her"}}
 	resigned, ahead := hers, hers
 	resigned.Until = time.Time{}
 	ahead.Number = Millis(start) + 1000
-	mine := Bid{Instance: "shop", Token: "mine", Who: "me", TTL: ttl, Keep: time.Hour}
+	mine := Bid{Instance: "shop", Token: "mine", Who: Who{Host: "me"}, TTL: ttl, Keep: time.Hour}
 	again, resigns, says, saysOld := mine, mine, mine, mine
 	again.Number, resigns.Number, resigns.Resigns = 9, 9, true
 	looks, looksAndSays := mine, mine
 	looks.Looks, looksAndSays.Looks, looksAndSays.Gone = true, true, hers
 	says.Gone, saysOld.Gone = hers, Tenure{Token: "hers", Renewals: 2}
-	held := Tenure{Number: 9, Token: "mine", Renewals: 1, Until: start, Who: "me"}
+	held := Tenure{Number: 9, Token: "mine", Renewals: 1, Until: start, Who: Who{Host: "me"}}
 	early, late := start.Add(time.Second), start.Add(ttl)
 
 	for _, c := range []struct {

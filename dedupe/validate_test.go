@@ -37,8 +37,6 @@ func TestValidate(t *testing.T) {
 		"a counter too long":        request(func(r *Request) { r.Draw = Draw{Counter: long} }),
 		"negative tokens":           request(func(r *Request) { r.Draw = Draw{Counter: "c", Tokens: -1} }),
 		"too many tokens":           request(func(r *Request) { r.Draw = Draw{Counter: "c", Tokens: MaxTokens + 1} }),
-		"a negative ceiling":        request(func(r *Request) { r.Draw = Draw{Counter: "c", MaxCalls: -1} }),
-		"a negative age":            request(func(r *Request) { r.Draw = Draw{Counter: "c", MaxAge: -1} }),
 		"a draw in no conversation": request(func(r *Request) { r.Key, r.Draw = tool.CallID{ID: "x"}, Draw{Counter: "c"} }),
 		"too many logs":             request(func(r *Request) { r.Logs = make([]string, MaxLogs+1) }),
 		"a log without a name":      request(func(r *Request) { r.Logs = []string{""} }),

@@ -43,7 +43,6 @@ func newOperation(step *dedupe.Step) *operation {
 	return &operation{Step: *step, done: make(chan struct{})}
 }
 
-// take reports that nobody else has taken the operation.
 func (o *operation) take() bool { return !o.taken.Swap(true) }
 
 // stop commits what waits, ends the committer, and lets go of the file. A disk that stands still
@@ -53,7 +52,9 @@ func (s *Store) stop() error {
 	released := make(chan error, 1)
 	go func() {
 		<-s.exited
-		released <- s.release()
+		s.mu.Lock() // nobody reads any more
+		defer s.mu.Unlock()
+		released <- s.file.Close()
 	}()
 	select {
 	case err := <-released:
@@ -63,9 +64,8 @@ func (s *Store) stop() error {
 	}
 }
 
-// do hands a step to the committer and waits until it is on the disk. An
-// error of the context may mean either; one withdrawn in time has had
-// no effect. When the queue is full, the caller waits for its turn.
+// do hands a step to the committer and waits until it is on the disk. An error of the context
+// may mean either; one withdrawn in time has had no effect.
 func (s *Store) do(ctx context.Context, step *dedupe.Step) error {
 	op := newOperation(step)
 	if err := s.usable(ctx); err != nil {
@@ -123,7 +123,6 @@ func (s *Store) commits() {
 	}
 }
 
-// gather collects the group that begins with an operation: whatever waits.
 func (s *Store) gather(first *operation) []*operation {
 	group, bytes := []*operation{first}, first.Bytes
 	for yields := 0; yields < 3 && len(group) < groupLength && bytes < groupBytes; {
@@ -141,7 +140,6 @@ func (s *Store) gather(first *operation) []*operation {
 	return group
 }
 
-// serve applies a group and answers all of it.
 func (s *Store) serve(group []*operation) {
 	group = slices.DeleteFunc(group, func(op *operation) bool { return !op.take() })
 	for len(group) > 0 {

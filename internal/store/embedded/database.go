@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"log/slog"
 	"math"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -27,7 +28,6 @@ type Options struct {
 	Log *slog.Logger
 }
 
-// database is the open file, with what is in it.
 type database struct {
 	options Options
 	clock   clock
@@ -151,10 +151,8 @@ func (d *database) commit(t *txn, least int64) error {
 // slack is how much of the log need not be live, however little is.
 const slack = 4 * segmentSize
 
-// dead is how many bytes of the log are not live.
 func (d *database) dead() int64 { return d.file.end - d.file.tail - d.index.live.bytes }
 
-// wasteful reports that most of the log is dead.
 func (d *database) wasteful() bool { return d.dead() > d.index.live.bytes+slack }
 
 // pass lets go of what has expired, as far as nobody has to move anything for it.
@@ -244,13 +242,6 @@ func (d *database) tell(full error) {
 	}
 }
 
-// release lets go of the file, when nobody reads it any more.
-func (d *database) release() error {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	return d.file.Close()
-}
-
 // clock is the store's clock. Within a process it follows the monotonic clock,
 // so that setting the wall clock moves no lease; across restarts it starts at
 // the wall clock, but never before the last instant that the store has
@@ -260,13 +251,9 @@ type clock struct {
 	first time.Time // what was that for the store: they may be further apart than a Duration is long
 }
 
-// newClock starts a clock that is never before highWater.
 func newClock(highWater time.Time) clock {
 	now := time.Now()
-	if highWater.After(now) {
-		return clock{now, highWater}
-	}
-	return clock{now, now}
+	return clock{now, slices.MaxFunc([]time.Time{now, highWater}, time.Time.Compare)}
 }
 
 func (c clock) now() time.Time {

@@ -12,13 +12,8 @@
 //	caller ─┼─ queue ─ group ──┤  move a few of the oldest    ├─ write, sync ─ answer all
 //	caller ─┘                  └──────────────────────────────┘
 //
-// Being the only process, it knows at Open that whoever held a claim is dead:
-// claims of calls that must not repeat become Unknown, the others are free to
-// be claimed at once.
-//
 // Open reads the whole log. It refuses one that is damaged, for a record that silently
-// vanished would be a call made twice; and it makes the index, in memory, by which rows
-// are found.
+// vanished would be a call made twice.
 package embedded
 
 import (
@@ -68,7 +63,7 @@ func Open(path string, options Options) (*Store, error) {
 		err = s.resume()
 	}
 	if err != nil {
-		return nil, explain(path, errors.Join(err, s.release()))
+		return nil, explain(path, errors.Join(err, s.file.Close()))
 	}
 	s.queue = make(chan *operation, queueLength)
 	go s.commits() // ends in Close
@@ -156,7 +151,6 @@ func (s *Store) Ping(ctx context.Context) error {
 // is let go. The error is a *dedupe.FailedError when the disk stands still.
 func (s *Store) Close() error { return s.closeOnce() }
 
-// usable reports why nothing can be done now.
 func (s *Store) usable(ctx context.Context) error {
 	return cmp.Or(ctx.Err(), context.Cause(s.open))
 }
@@ -203,7 +197,6 @@ func (s *Store) locked(ctx context.Context, f func(dedupe.Rows), reads bool) err
 	return t.survive(f)
 }
 
-// read returns what is found in the last state.
 func read[T any](ctx context.Context, s *Store, find func(t *txn) T) (T, error) {
 	var what T
 	return dedupe.AnswerOf(&what, s.look(ctx, func(t dedupe.Rows) { what = find(t.(*txn)) }))

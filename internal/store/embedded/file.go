@@ -153,7 +153,6 @@ func lock(f *os.File, name string) (os.FileInfo, error) {
 	return here, nil
 }
 
-// openFile opens and locks the file at a path.
 func openFile(path string, bound int64) (*file, error) {
 	info, err := os.Stat(path)
 	if err != nil {
@@ -242,7 +241,6 @@ func (f *file) offset(at int64) (offset, rest int64, err error) {
 	return segmentsAt + segment*segmentSize + segmentHead + at%partSize, partSize - at%partSize, nil
 }
 
-// logReader reads the log by its places.
 type logReader struct{ *file }
 
 func (l logReader) ReadAt(b []byte, at int64) (read int, err error) {
@@ -262,12 +260,10 @@ func (l logReader) ReadAt(b []byte, at int64) (read int, err error) {
 	return read, nil
 }
 
-// log is a part of the log.
 func (f *file) log(from, to int64) *io.SectionReader {
 	return io.NewSectionReader(logReader{f}, from, to-from)
 }
 
-// size is how long the file is at least.
 func (f *file) size() int64 { return segmentsAt + f.segments*segmentSize }
 
 // partsOf is how many parts a log has that is so long.
@@ -318,7 +314,6 @@ func (f *file) grow(by int64) error {
 	return nil
 }
 
-// add adds a free segment.
 func (f *file) add() {
 	f.free = append(f.free, f.segments)
 	f.segments++

@@ -74,7 +74,6 @@ func parseFrame(at int64, b []byte) (frame, error) {
 	return f, nil
 }
 
-// readFrame reads the frame at a place.
 func (f *file) readFrame(p place) (frame, error) {
 	b := make([]byte, p.size)
 	if _, err := (logReader{f}).ReadAt(b, p.at); err != nil {
@@ -139,7 +138,6 @@ func keyOf(parts ...string) (b []byte) {
 
 func encodeKey(k tool.CallID) []byte { return keyOf(k.Tenant, k.Conversation, k.Turn, k.ID) }
 
-// decodeKey reads what encodeKey has written.
 func decodeKey(b []byte) (k tool.CallID) {
 	for _, part := range [...]*string{&k.Tenant, &k.Conversation, &k.Turn} {
 		end := 2 + int(binary.BigEndian.Uint16(b))
@@ -153,10 +151,8 @@ func valueKey(name dedupe.ValueKey) []byte {
 	return keyOf(name.Tenant, name.Conversation, name.Name)
 }
 
-// conversationKey is the key of a conversation's head.
 func conversationKey(k conversation.Key) []byte { return keyOf(k.Tenant, k.ID) }
 
-// messageKey is the key of a message of a conversation.
 func messageKey(name []byte, number int) []byte {
 	return slices.Concat(name, bigEndian(number))
 }

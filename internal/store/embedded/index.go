@@ -36,7 +36,6 @@ type index struct {
 // fewRows are so few that their memory is not worth a new map.
 const fewRows = 4096
 
-// row is where a row is, and when it expires.
 type row struct {
 	place
 
@@ -149,24 +148,6 @@ func (x *index) until(message []byte) (expires int64) {
 	return expires
 }
 
-// whole reports what is missing when all of the log has been read. What has expired leaves
-// the log a piece at a time: of that there may be a head, or messages, alone.
-func (x *index) whole(now int64) error {
-	for _, name := range slices.Concat(x.talks.chunks...) {
-		of := x.digest(conversationRow, []byte(name))
-		for number := range x.messages[of] {
-			if x.rows[of].expires <= now {
-				break
-			}
-			if _, there := x.rows[x.digest(messageRow, messageKey([]byte(name), number))]; !there {
-				return corrupt("a message of a conversation is missing")
-			}
-		}
-	}
-	return nil
-}
-
-// found is a row of the index.
 type found struct {
 	of digest
 	row
@@ -207,7 +188,6 @@ func (l *ledger) add(n, expires int64) {
 	}
 }
 
-// until says what time it is.
 func (l *ledger) until(now int64) {
 	if now/aMinute == l.now {
 		return
@@ -221,7 +201,6 @@ func (l *ledger) until(now int64) {
 	}
 }
 
-// decodeTalk reads the head of a conversation: how many messages it has, and its text.
 func decodeTalk(value []byte) (count int, text []byte) {
 	return int(binary.BigEndian.Uint32(value)), value[4:]
 }
@@ -259,7 +238,6 @@ func (v *indexed) encode() []byte {
 	return b
 }
 
-// add adds terms, as many as a call may have.
 func (v *indexed) add(more []dedupe.Term) {
 	v.terms = slices.Clone(v.terms)
 	for _, term := range more {
@@ -277,7 +255,6 @@ func decodeIndexed(b []byte) (v indexed) {
 	return v
 }
 
-// postings are those of the row of a call.
 func (x *index) postings(f frame) []posting {
 	v, tenant, of := decodeIndexed(f.value), decodeKey(f.key).Tenant, x.digest(f.kind, f.key)
 	all := make([]posting, len(v.terms))

@@ -9,7 +9,6 @@ import (
 	"syscall"
 )
 
-// medium is what a file is kept on.
 type medium interface {
 	io.ReaderAt
 	io.WriterAt
@@ -23,7 +22,6 @@ type medium interface {
 	forget(segment int64)
 }
 
-// osFile is a file of the system.
 type osFile struct {
 	*os.File
 

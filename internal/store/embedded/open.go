@@ -55,15 +55,11 @@ func ensure(path string, log *slog.Logger) (err error) {
 		return errors.Join(err, os.Remove(f.Name()))
 	}
 	log.Info("the store is new: it knows of no call", "path", path)
-	return syncDir(filepath.Dir(path))
-}
-
-func syncDir(dir string) error {
-	d, err := os.Open(dir)
+	dir, err := os.Open(filepath.Dir(path))
 	if err != nil {
 		return err
 	}
-	return errors.Join(d.Sync(), d.Close())
+	return errors.Join(dir.Sync(), dir.Close())
 }
 
 // load reads the whole log, checks it, and makes the index. Nothing is changed.
@@ -100,17 +96,12 @@ func (d *database) load() error {
 	}); err != nil {
 		return err
 	}
-	now := dedupe.Millis(d.clock.now())
-	d.index.pass(now)
-	if err := d.index.whole(now); err != nil {
-		return err
-	}
+	d.index.pass(dedupe.Millis(d.clock.now()))
 	// What a process has written that was killed may not be on the disk. It is before anybody
 	// is told of it, and before a head says so.
 	return f.sync()
 }
 
-// read notes a frame of the log.
 func (x *index) read(from *file, f frame) error {
 	if f.kind == recordRow {
 		if _, err := dedupe.DecodeSealed(f.value); err != nil {

@@ -32,13 +32,12 @@ func (o *ordered[T]) find(v T) (chunk, at int, found bool) {
 // put adds a value, in the place of one that is its like.
 func (o *ordered[T]) put(v T) {
 	i, at, found := o.find(v)
-	switch {
-	case found:
+	if found {
 		o.chunks[i][at] = v
 		return
-	case len(o.chunks) == 0:
-		o.chunks = [][]T{{v}}
-		return
+	}
+	if len(o.chunks) == 0 {
+		o.chunks = [][]T{nil}
 	}
 	if chunk := o.chunks[i]; len(chunk) == mostOfChunk {
 		cut := mostOfChunk / 2
@@ -63,7 +62,6 @@ func fitted[T any](chunk []T) []T {
 	return append(make([]T, 0, len(chunk)+spare), chunk...)
 }
 
-// remove takes the like of a value away.
 func (o *ordered[T]) remove(v T) {
 	i, at, found := o.find(v)
 	if !found {
@@ -74,7 +72,6 @@ func (o *ordered[T]) remove(v T) {
 	}
 }
 
-// from are the values from one on.
 func (o *ordered[T]) from(v T) iter.Seq[T] {
 	return func(yield func(T) bool) {
 		for i, at, _ := o.find(v); i < len(o.chunks); i, at = i+1, 0 {

@@ -8,7 +8,6 @@ import (
 	"github.com/sidecall/sidecall/internal/tool"
 )
 
-// txn is what package dedupe asks of rows.
 var _ dedupe.Rows = (*txn)(nil)
 
 func (t *txn) Now() time.Time { return t.now }

@@ -270,7 +270,7 @@ func TestWhatAKilledProcessHasWrittenIsSynced(t *testing.T) {
 	if again.file, err = openFile(path, 0); err != nil {
 		t.Fatal(err)
 	}
-	defer again.release()
+	defer again.file.Close()
 	again.file.sync = func() error { return syscall.EIO }
 	if err := again.load(); !errors.Is(err, syscall.EIO) {
 		t.Errorf("it is opened: %v", err)

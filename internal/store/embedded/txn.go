@@ -54,7 +54,6 @@ func own(most dedupe.Demand, bytes int, apply func(t *txn)) *dedupe.Step {
 
 func (t *txn) ms() int64 { return dedupe.Millis(t.now) }
 
-// Fail implements dedupe.Rows.
 func (t *txn) Fail(err error) { t.failed = cmp.Or(t.failed, err) }
 
 // survive does something in it, which a panic fails too.
@@ -79,7 +78,6 @@ func (t *txn) rollback(changes, frames int) {
 	}
 }
 
-// note remembers a row that is put.
 func (t *txn) note(c *change) {
 	t.rows[c.of] = row{c.place, c.expires}
 	if c.kind != outputRow { // which gives way instead
@@ -87,7 +85,6 @@ func (t *txn) note(c *change) {
 	}
 }
 
-// set puts a row: what counts of it from then on.
 func (t *txn) set(kind byte, key []byte, expires time.Time, value ...[]byte) {
 	t.Fail(t.add(change{frame: frame{kind: kind, expires: dedupe.Millis(expires)}}, key, value...))
 }

@@ -2,6 +2,7 @@ package journal
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/binary"
 	"encoding/gob"
 	"errors"
@@ -29,14 +30,13 @@ func checksum(data []byte) uint32 {
 	return crc32.Update(crc32.Checksum(data[len(magic):len(magic)+1], table), table, data[headSize:])
 }
 
-// encode returns an entry as it stands in its file.
 func encode(late dedupe.Late) ([]byte, error) {
-	if err := validate(&late); err != nil {
+	if err := late.Settlement.Validate(); err != nil {
 		return nil, err
 	}
 	b := bytes.NewBufferString(magic + string(rune(version)) + "crc.")
 	if err := gob.NewEncoder(b).Encode(late); err != nil {
-		return nil, fmt.Errorf("%w: %w", dedupe.ErrInvalid, err)
+		return nil, err
 	}
 	data := b.Bytes()
 	binary.LittleEndian.PutUint32(data[len(magic)+1:], checksum(data))
@@ -54,20 +54,11 @@ func decode(data []byte) (late dedupe.Late, err error) {
 		return late, fmt.Errorf("%w: version %d, and only %d is known", errLater, data[len(magic)], version)
 	}
 	err = gob.NewDecoder(bytes.NewReader(data[headSize:])).Decode(&late)
-	if err == nil {
-		err = validate(&late)
+	if err == nil && late.Settlement.Claim == nil {
+		err = errors.New("it has no claim")
 	}
-	if err != nil {
+	if err = cmp.Or(err, late.Settlement.Validate()); err != nil {
 		return dedupe.Late{}, fmt.Errorf("%w: %v", dedupe.ErrCorrupt, err) //nolint:errorlint // it was no request that was invalid
 	}
 	return late, nil
-}
-
-// validate reports what no store would take.
-func validate(late *dedupe.Late) error {
-	s := &late.Settlement
-	if s.Claim == nil || s.Resolves || s.Tokens != 0 || len(s.Appends) > 0 {
-		return fmt.Errorf("%w: a journal keeps the settlements of claims, and nothing of the loop around a call", dedupe.ErrInvalid)
-	}
-	return s.Validate()
 }

@@ -3,14 +3,12 @@
 //
 // Each entry is a file of its own, named by its number. Put writes a temporary file,
 // syncs it, renames it and syncs the directory. What a crash leaves of that is removed by
-// the next Open: nobody was told that it was kept. Entries that were removed when the
-// power went may be handed out once more.
+// the next Open: nobody was told that it was kept.
 //
 // An entry that cannot be read is a damage: it is reported, and set aside under another
 // name for whoever wants to look. Opening goes on all the same: the loss of an entry
 // makes no call run twice, for the record stays CLAIMED and then UNKNOWN, while a sidecar
-// that does not start loses the entries that are intact too. An entry of a later version
-// is left where it is, for a process that knows it.
+// that does not start loses the entries that are intact too.
 //
 // The results of calls are in the files in plain text; their mode is 0600.
 package journal
@@ -27,8 +25,7 @@ import (
 	"github.com/sidecall/sidecall/dedupe"
 )
 
-// maxDamaged bounds the damaged entries that are kept. For one more the oldest is
-// removed, which is logged.
+// maxDamaged bounds the damaged entries that are kept.
 const maxDamaged = 8
 
 // Journal is a dedupe.Journal in a directory. One process uses it at a time.
@@ -98,7 +95,6 @@ func (j *Journal) load() error {
 	return nil
 }
 
-// examine looks at an entry that was there.
 func (j *Journal) examine(number uint64) error {
 	late, err := j.Get(number)
 	switch {

@@ -13,9 +13,6 @@ import (
 // it: a failover forgets none that its holder relies on. Its key is in whatever slot it
 // falls; no request for a call touches it.
 func (s *Store) Bid(ctx context.Context, bid dedupe.Bid) (before, after dedupe.Tenure, err error) {
-	if err := bid.Validate(); err != nil {
-		return before, after, err
-	}
 	key := appendKey(nil, s.options.KeyPrefix, "instance/", nowhere, bid.Instance)
 	var was, is dedupe.Tenure
 	var step *dedupe.Step

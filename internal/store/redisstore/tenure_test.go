@@ -37,7 +37,7 @@ func TestATenureThatIsDamaged(t *testing.T) {
 		}
 	}
 	srv.Do("del", key)
-	if before, after, err := s.Bid(t.Context(), bid); err != nil || before.Token != "" || after.Token != bid.Token || after.Who != "" {
+	if before, after, err := s.Bid(t.Context(), bid); err != nil || before.Token != "" || after.Token != bid.Token || after.Who != (dedupe.Who{}) {
 		t.Errorf("without it: %+v, %v", after, err)
 	}
 }

@@ -1,3 +1,19 @@
+// Package shared is a dedupe.Store that several processes of one user have at once, in one
+// file of the embedded store.
+//
+// That file is of one process. Who gets its lock is the holder: it opens the file, and serves
+// it to the others over a unix socket beside it. When the holder ends, however it ends, one of
+// the others gets the lock, and they go on with it:
+//
+//	process ── holder ── embedded store ── file, locked
+//	             ▲
+//	process ─────┤ unix socket: net/rpc
+//	process ─────┘
+//
+// A request whose connection breaks may or may not have taken effect: it is asked again of the
+// next holder, which is always safe (dedupe.Store). What the store decides when it changes hands it
+// decides as after any restart: a claim of a call that must not be repeated becomes Unknown, also
+// where its owner still runs, who then settles it late, or gives back what it has not heard of.
 package shared
 
 import (
@@ -112,14 +128,14 @@ func (s *Store) find(ctx context.Context) (*place, error) {
 // look asks who listens, and becomes the holder where nobody has the file; embedded.ErrInUse when
 // another has it who does not listen yet, or any more.
 func (s *Store) look(ctx context.Context) (*place, error) {
-	if conn, err := (&net.Dialer{}).DialContext(ctx, "unix", s.socket()); err == nil {
+	if conn, err := (&net.Dialer{}).DialContext(ctx, "unix", s.path+socketSuffix); err == nil {
 		return &place{guest: rpc.NewClient(patient{conn, s})}, nil
 	}
 	store, err := embedded.Open(s.path, s.options)
 	if err != nil {
 		return nil, err
 	}
-	held, err := hold(store, s.socket())
+	held, err := hold(store, s.path+socketSuffix)
 	if err != nil {
 		return nil, fmt.Errorf("the store %s: others cannot be let in: %w", s.path, errors.Join(err, store.Close()))
 	}
@@ -140,8 +156,6 @@ func (p patient) Write(b []byte) (int, error) {
 	}
 	return p.Conn.Write(b)
 }
-
-func (s *Store) socket() string { return s.path + socketSuffix }
 
 // Close implements dedupe.Store. The others look for another holder then.
 func (s *Store) Close() error {

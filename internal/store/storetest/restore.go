@@ -63,10 +63,6 @@ func restored(s *suite) {
 		}
 		s.wantVerdict(s.admit(request(id, "bob", effect, long)), dedupe.Replay)
 	}
-	bad := renews("x", "alice", 0, tool.ReadOnly)
-	if _, _, err := s.store.Renew(s.Context(), bad); !isInvalid(err) {
-		s.Errorf("a claim of no epoch: got %v", err)
-	}
 }
 
 // notRestored: whoever has the call has it, and is told of. Its owner is renewed.

@@ -31,7 +31,6 @@ func embedded() []Mutant {
 		one("embedded: what came to no end is not free", reopen, "		if err := f.readSegments(); err != nil {\n", "		if err != nil {\n", in("TestSegmentsOfACommitThatCameToNoEndAreFree")),
 		one("embedded: what a killed process has written is not synced", reopen, "	return f.sync()\n", "	return nil\n", in("TestWhatAKilledProcessHasWrittenIsSynced")),
 		one("embedded: a large row is in the way", database, "max(least, 1)+partsOf(t.largest)", "max(least, 1)", in("TestALargeRecordIsMovedInAFullFile")),
-		one("embedded: half of an expired conversation is damage", "internal/store/embedded/index.go", "if x.rows[of].expires <= now {", "if x.rows[of].expires <= 0 {", in("TestAnExpiredConversationIsGoneThroughInPart")),
 		one("embedded: does not look where its file is", "internal/store/embedded/medium.go", "case !os.SameFile(d.info, info):", "case !os.SameFile(info, info):", fileGone),
 		one("embedded: does not look at what its file says", storeFile, "err != nil || f.scratch != f.heads[i]", "err != nil && f.scratch != f.heads[i]", fileGone),
 	}

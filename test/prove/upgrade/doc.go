@@ -2,5 +2,5 @@
 // writes records of a layout that this one refuses, can share a Redis while they are
 // replaced one after the other: no call runs twice, and none is lost.
 //
-// The later version is this tree with another number (dedupe/layout_later.go).
+// The later version is this tree with another number (test/testkit/harness).
 package upgrade

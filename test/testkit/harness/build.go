@@ -1,8 +1,10 @@
 package harness
 
 import (
+	"bytes"
 	"cmp"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
@@ -33,6 +35,8 @@ func Go() string { return cmp.Or(os.Getenv("GO"), "go") }
 type build struct {
 	name  string
 	flags []string // of go build
+	// edit is a change of the source that it is built with, by the overlay of the go command.
+	edit edit
 	// dir is the directory of the program's module, below the root, and pkg its
 	// package there; cmd/sidecall of this module where they are empty.
 	dir, pkg string
@@ -45,7 +49,7 @@ var (
 	release            = build{name: "sidecall"}
 	withFailpoints     = build{name: "sidecall-failpoint", flags: []string{"-tags", "failpoint"}}
 	raceRelease        = build{name: "sidecall-race", flags: []string{"-race"}}
-	laterLayout        = build{name: "sidecall-later", flags: []string{"-tags", "laterlayout"}}
+	laterLayout        = build{name: "sidecall-later", edit: edit{"dedupe/layout.go", "OldestLayout, LayoutVersion = 1, 1", "OldestLayout, LayoutVersion = 1, 2"}}
 	raceWithFailpoints = build{name: "sidecall-failpoint-race", flags: []string{"-race", "-tags", "failpoint"}}
 )
 
@@ -127,12 +131,44 @@ func (build *build) make() (at string, err error) {
 	}
 	at = filepath.Join(dir, build.name)
 	args := append([]string{"build"}, build.flags...)
+	if build.edit != (edit{}) {
+		overlay, err := build.edit.overlay(at)
+		if err != nil {
+			return "", err
+		}
+		args = append(args, "-overlay", overlay)
+	}
 	cmd := exec.CommandContext(context.Background(), Go(), append(args, "-o", at, cmp.Or(build.pkg, "./cmd/sidecall"))...)
 	cmd.Dir = filepath.Join(Root(), build.dir)
 	if out, err := cmd.CombinedOutput(); err != nil {
 		return "", fmt.Errorf("go build: %w\n%s", err, out)
 	}
 	return at, nil
+}
+
+// edit is what stands in a file of the module, and what is to stand there.
+type edit struct{ file, before, after string }
+
+// overlay writes the edited file and the description of it for the go command, whose path it returns,
+// to names that begin with one.
+func (e edit) overlay(name string) (string, error) {
+	source := filepath.Join(Root(), e.file)
+	text, err := os.ReadFile(source)
+	if err != nil {
+		return "", err
+	}
+	if bytes.Count(text, []byte(e.before)) != 1 {
+		return "", fmt.Errorf("%s does not have %q once", source, e.before)
+	}
+	edited, described := name+".source", name+".json" // no file of a package
+	if err := os.WriteFile(edited, bytes.Replace(text, []byte(e.before), []byte(e.after), 1), 0o600); err != nil {
+		return "", err
+	}
+	description, err := json.Marshal(map[string]map[string]string{"Replace": {source: edited}})
+	if err != nil {
+		return "", err
+	}
+	return described, os.WriteFile(described, description, 0o600)
 }
 
 // Root is the directory of the module.

@@ -154,28 +154,28 @@ var invalid = []Reason{
 // unaffordable: the prompt has used up its budget.
 var unaffordable = []Reason{
 	{
-		Name: "no calls are left", Code: tool.CodeBudgetExceeded, Says: "at most 1 tool call", Words: []string{"budget.exceeded", "ceiling calls"},
+		Name: "no calls are left", Code: tool.CodeBudgetExceeded, Says: "at most 1 tool call", Words: []string{"budget.exceeded", "CallsCeiling"},
 		arrange: func(w *world) {
 			w.profile(catalog.Profile{MaxCalls: 1})
 			w.must(w.other("first"), "")
 		},
 	},
 	{
-		Name: "no tokens are left", Code: tool.CodeBudgetExceeded, Says: "at most 1 tokens", Words: []string{"budget.exceeded", "ceiling tokens"},
+		Name: "no tokens are left", Code: tool.CodeBudgetExceeded, Says: "at most 1 tokens", Words: []string{"budget.exceeded", "TokensCeiling"},
 		arrange: func(w *world) {
 			w.profile(catalog.Profile{MaxTokens: 1})
 			w.must(w.other("first"), "")
 		},
 	},
 	{
-		Name: "no time is left", Code: tool.CodeBudgetExceeded, Says: "at most 1ms per prompt", Words: []string{"budget.exceeded", "ceiling age"},
+		Name: "no time is left", Code: tool.CodeBudgetExceeded, Says: "at most 1ms per prompt", Words: []string{"budget.exceeded", "AgeCeiling"},
 		arrange: func(w *world) {
 			w.profile(catalog.Profile{MaxDuration: time.Millisecond})
 			w.untilRefused("", tool.CodeBudgetExceeded)
 		},
 	},
 	{
-		Name: "fewer tokens used than before", Code: tool.CodeInvalidArgs, Says: "must not shrink", Words: []string{"budget.shrank", "ceiling tokens_shrank"},
+		Name: "fewer tokens used than before", Code: tool.CodeInvalidArgs, Says: "must not shrink", Words: []string{"budget.shrank", "TokensShrank"},
 		arrange: func(w *world) {
 			w.profile(catalog.Profile{MaxTokens: 1_000_000})
 			w.must(w.other("first", func(r *sidecallv1.ExecuteToolRequest) { r.TokensUsed = 1000 }), "")

@@ -28,9 +28,6 @@ func New() *Store {
 
 // Bid implements dedupe.Tenures.
 func (s *Store) Bid(ctx context.Context, bid dedupe.Bid) (before, after dedupe.Tenure, err error) {
-	if err := bid.Validate(); err != nil {
-		return before, after, err
-	}
 	if err := s.Ping(ctx); err != nil {
 		return before, after, err
 	}
