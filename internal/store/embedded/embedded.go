@@ -13,7 +13,8 @@
 //	caller ─┘                  └──────────────────────────────┘
 //
 // Open reads the whole log. It refuses one that is damaged, for a record that silently
-// vanished would be a call made twice.
+// vanished would be a call made twice. Being the only process, it knows that whoever held a
+// claim is dead: calls that must not repeat become Unknown, others are free at once.
 package embedded
 
 import (

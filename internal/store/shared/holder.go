@@ -38,7 +38,9 @@ func hold(store dedupe.Store, socket string) (*holder, error) {
 	open, shut := context.WithCancel(context.Background())
 	h := &holder{store: store, listener: listener, shut: shut}
 	server := rpc.NewServer()
-	_ = server.RegisterName(service, h) // only a type without such methods can fail
+	if err := server.RegisterName(service, h); err != nil {
+		panic(err) // only a type without such methods can fail
+	}
 	h.serving.Go(func() {
 		for {
 			conn, err := listener.Accept()
