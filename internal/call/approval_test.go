@@ -311,7 +311,7 @@ func notified(t *testing.T, s *calltest.Sidecar) (told func() []string) {
 	var ids []string
 	n := notify.New(notify.Options{
 		URL: "http://hooks.test", Kinds: []notify.Kind{notify.Held, notify.Unknown},
-		Client: &http.Client{Transport: hook(func(r *http.Request) { ids = append(ids, r.Header.Get("Webhook-Id")) })},
+		Transport: hook(func(r *http.Request) { ids = append(ids, r.Header.Get("Webhook-Id")) }),
 	})
 	ctx, stop := context.WithCancel(t.Context())
 	t.Cleanup(stop)
