@@ -58,8 +58,8 @@ func newReady() *cobra.Command {
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if path != "" {
 				var err error
-				if admin, err = adminOf(path); err != nil {
-					return fail(exitUsage, err)
+				if admin, err = unlessAsked(cmd.Context(), func() (string, error) { return adminOf(path) }); err != nil {
+					return err
 				}
 			}
 			if _, port, err := net.SplitHostPort(admin); err != nil || port == "" {
@@ -206,7 +206,7 @@ func printReadiness(out io.Writer, answer server.Readiness) error {
 	_, err := fmt.Fprintf(out, "%s: %s\n", answer.Status, tool.Count(answer.Tools, "tool"))
 	for _, line := range lines {
 		if err == nil {
-			_, err = fmt.Fprintln(out, line)
+			_, err = fmt.Fprintln(out, shown(line))
 		}
 	}
 	return err
