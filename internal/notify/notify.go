@@ -62,7 +62,7 @@ type Options struct {
 	URL    string
 	Secret []byte
 	Kinds  []Kind
-	// Transport asks, and follows no redirects; nil is http.DefaultTransport.
+	// Transport asks, and follows no redirects; nil is one that no proxy of the environment hears.
 	Transport http.RoundTripper
 	Log       *slog.Logger
 }
@@ -78,7 +78,7 @@ type Notifier struct {
 // New returns a notifier. It tells nothing until Run.
 func New(options Options) *Notifier {
 	if options.Transport == nil {
-		options.Transport = http.DefaultTransport
+		options.Transport = &http.Transport{ForceAttemptHTTP2: true, IdleConnTimeout: time.Minute}
 	}
 	if options.Log == nil {
 		options.Log = slog.New(slog.DiscardHandler)
