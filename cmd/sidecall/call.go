@@ -140,6 +140,6 @@ func writeResult(out io.Writer, res *sidecallv1.ExecuteToolResponse, asJSON bool
 	if asJSON {
 		return writeMessage(out, res)
 	}
-	_, err := fmt.Fprintln(out, shownOn(out, res.GetContent()))
+	_, err := fmt.Fprintln(out, res.GetContent())
 	return err
 }

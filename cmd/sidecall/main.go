@@ -36,7 +36,7 @@ func report(cmd *cobra.Command, err error) int {
 		return 128 + int(syscall.SIGPIPE)
 	}
 	if msg := err.Error(); msg != "" {
-		within(lastWord, func() { fmt.Fprintln(os.Stderr, "sidecall: "+shown(msg)) })
+		within(lastWord, func() { fmt.Fprintln(os.Stderr, "sidecall: "+msg) })
 	}
 	if exit, ok := errors.AsType[*exitError](err); ok {
 		return exit.code

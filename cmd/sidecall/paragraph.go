@@ -12,9 +12,9 @@ import (
 const columns = 80
 
 // shown is a text of somebody else's as a terminal may have it: what is not printable in
-// it is escaped, but for tabs and the ends of lines.
+// it is escaped, but for the ends of lines.
 func shown(text string) string {
-	odd := func(r rune) bool { return r != '\n' && r != '\t' && !unicode.IsPrint(r) }
+	odd := func(r rune) bool { return r != '\n' && !unicode.IsPrint(r) }
 	if strings.IndexFunc(text, odd) < 0 && utf8.ValidString(text) {
 		return text
 	}
@@ -28,14 +28,6 @@ func shown(text string) string {
 		b.WriteRune(r)
 	}
 	return b.String()
-}
-
-// shownOn is a text as it is, but for a terminal, which would obey what is in it.
-func shownOn(out io.Writer, text string) string {
-	if isTerminal(out) {
-		return shown(text)
-	}
-	return text
 }
 
 // paragraph writes a text with a label before its first line, and what it has more than one

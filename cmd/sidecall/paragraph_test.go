@@ -4,9 +4,6 @@ import (
 	"strings"
 	"testing"
 	"unicode/utf8"
-
-	sidecallv1 "github.com/sidecall/sidecall/proto/sidecall/v1"
-	"github.com/sidecall/sidecall/server"
 )
 
 // No line is wider than a terminal, nothing of the text is lost, and what would move its
@@ -44,35 +41,7 @@ func TestATextOnATerminal(t *testing.T) {
 			t.Errorf("%q is in pieces:\n%s", text, b.String())
 		}
 	}
-	if got := shown("a\x1b[2J\u202eb\n\tc\xff"); got != `a\x1b[2J\u202eb`+"\n\tc\uFFFD" {
+	if got := shown("a\x1b[2J\u202eb\nc\xff"); got != `a\x1b[2J\u202eb`+"\nc\uFFFD" {
 		t.Errorf("%q", got)
-	}
-}
-
-// A result goes to a file as it is, and to a terminal as one may have it.
-func TestAResultOnATerminal(t *testing.T) {
-	const content = "a\x1b[2J"
-	if got := shownOn(new(strings.Builder), content); got != content {
-		t.Errorf("%q is written", got)
-	}
-	if got := shownOn(newTerminal(t), content); got != `a\x1b[2J` {
-		t.Errorf("%q is shown", got)
-	}
-}
-
-// What an MCP server says of its tools, and of why it is not there, does nothing to a terminal.
-func TestWhatServersSayOnATerminal(t *testing.T) {
-	const said = "\x1b[2J\u202eall is well"
-	var out strings.Builder
-	if err := writeToolTable(&out, &sidecallv1.ListToolsResponse{Tools: []*sidecallv1.Tool{{Name: "look", Description: said}}}); err != nil {
-		t.Fatal(err)
-	}
-	tellMissing(&out, []*sidecallv1.UnavailableBackend{{Name: "shop", Reason: said}})
-	down := map[string]string{"shop": said}
-	if err := printReadiness(&out, server.Readiness{Undiscovered: down, Collisions: []string{said}}); err != nil {
-		t.Fatal(err)
-	}
-	if strings.ContainsAny(out.String(), "\x1b\u202e") || strings.Count(out.String(), `\x1b[2J\u202eall is well`) != 4 {
-		t.Error(out.String())
 	}
 }

@@ -206,7 +206,7 @@ func printReadiness(out io.Writer, answer server.Readiness) error {
 	_, err := fmt.Fprintf(out, "%s: %s\n", answer.Status, tool.Count(answer.Tools, "tool"))
 	for _, line := range lines {
 		if err == nil {
-			_, err = fmt.Fprintln(out, shown(line))
+			_, err = fmt.Fprintln(out, line)
 		}
 	}
 	return err

@@ -159,7 +159,7 @@ func tellMissing(errOut io.Writer, backends []*sidecallv1.UnavailableBackend) {
 		if down.GetUndiscovered() {
 			what = "is not discovered yet, so its tools are missing here"
 		}
-		fmt.Fprintf(errOut, "sidecall: backend %s %s: %s\n", down.GetName(), what, shown(down.GetReason()))
+		fmt.Fprintf(errOut, "sidecall: backend %s %s: %s\n", down.GetName(), what, down.GetReason())
 	}
 }
 
@@ -191,7 +191,7 @@ func writeToolTable(out io.Writer, res *sidecallv1.ListToolsResponse) error {
 	fmt.Fprintln(w, "TOOL\tEFFECT\tBACKEND\tDESCRIPTION")
 	for _, t := range res.GetTools() {
 		description, _, _ := strings.Cut(t.GetDescription(), "\n")
-		fmt.Fprintf(w, "%s\t%s\t%s\t%s\n", t.GetName(), effectName(t.GetEffect()), t.GetBackend(), printableText(description))
+		fmt.Fprintf(w, "%s\t%s\t%s\t%s\n", t.GetName(), effectName(t.GetEffect()), t.GetBackend(), description)
 	}
 	return w.Flush()
 }
