@@ -48,9 +48,9 @@ func confirm(cmd *cobra.Command, question, done string) error {
 	return fail(exitFailed, fmt.Errorf("nothing was %s", done))
 }
 
-// isTerminal reports whether somebody may be there to answer, or to read.
-func isTerminal(what any) bool {
-	file, ok := what.(*os.File)
+// isTerminal reports whether somebody may be there to answer.
+func isTerminal(in io.Reader) bool {
+	file, ok := in.(*os.File)
 	if !ok {
 		return false
 	}
