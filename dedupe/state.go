@@ -228,6 +228,9 @@ func (r Record) settle(s Settlement, now time.Time) (next Record, verdict Settle
 	} else if !r.mayBecome(s, now) {
 		return r, Superseded, false
 	}
+	if r.State == Held { // a person denies it: it counts nowhere
+		r.Counter = ""
+	}
 	r.State, r.FinishedAt, r.LeaseUntil = s.State, now, time.Time{}
 	r.Attempts, r.Result = s.Attempts, s.Result
 	r.Details = s.details(r.Details)
