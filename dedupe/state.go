@@ -228,6 +228,9 @@ func (r Record) settle(s Settlement, now time.Time) (next Record, verdict Settle
 	} else if !r.mayBecome(s, now) {
 		return r, Superseded, false
 	}
+	if r.State == Held { // a person denies it: it counts nowhere
+		r.Counter = ""
+	}
 	r = s.ends(r, now)
 	if s.State == Held {
 		r.StartedAt, r.FinishedAt, r.LeaseUntil, r.Approval = now, time.Time{}, now.Add(s.HoldFor), nil

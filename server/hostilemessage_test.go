@@ -192,6 +192,7 @@ func TestAMessageThatCannotBeAnsweredRunsNothing(t *testing.T) {
 		"a shell":           `{"object":"response","output":[` + look + `,{"type":"local_shell_call","call_id":"b"}]}`,
 		"a shell of its":    `{"object":"response","output":[` + look + `,{"type":"shell_call","call_id":"b","environment":{"type":"local"}}]}`,
 		"a patch":           `{"object":"response","output":[` + look + `,{"type":"apply_patch_call","call_id":"b"}]}`,
+		"a search":          `{"object":"response","output":[` + look + `,{"type":"tool_search_call","execution":"client","call_id":"b"}]}`,
 		"a function of old": `{"role":"assistant","content":null,"function_call":{"name":"look","arguments":"{}"}}`,
 		"very many items":   `{"object":"response","output":[` + strings.Repeat(`{},`, provider.MaxItems) + look + `]}`,
 	} {

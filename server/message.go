@@ -191,7 +191,7 @@ func (s *Service) open(ctx context.Context, snapshot *catalog.Snapshot, req *sid
 	size := 0
 	for _, a := range asked {
 		if provider.ByProgramAlone(a.Custom) {
-			return status.Errorf(codes.InvalidArgument, "open_at_version: the open call %s is a %s, which the program alone can answer: append its %s_output first", tool.Quote(a.ID), a.Custom, a.Custom)
+			return status.Errorf(codes.InvalidArgument, "open_at_version: the open call %s is a %s, which the program alone can answer: append its %s first", tool.Quote(a.ID), a.Custom, provider.AnswerTo(a.Custom))
 		}
 		size += len(a.Arguments)
 	}

@@ -353,7 +353,7 @@ func TestACustomCallThatAConversationHasLeftOpen(t *testing.T) {
 // What its provider has built in the program alone can answer, and no text does: nothing is said of it, and
 // nobody goes on without it.
 func TestACallThatItsProgramAloneCanAnswer(t *testing.T) {
-	for _, kind := range []string{"computer_call", "shell_call", "local_shell_call", "apply_patch_call"} {
+	for _, kind := range []string{"computer_call", "shell_call", "local_shell_call", "apply_patch_call", "tool_search_call"} {
 		t.Run(kind, func(t *testing.T) {
 			s := newConversing(t, nil)
 			s.append(&sidecallv1.AppendMessagesRequest{
@@ -364,11 +364,11 @@ func TestACallThatItsProgramAloneCanAnswer(t *testing.T) {
 				t.Fatalf("%v, %v", resumed, err)
 			}
 			_, err = s.tools.RunMessage(t.Context(), &sidecallv1.RunMessageRequest{OpenAtVersion: 2, Shared: &sidecallv1.ExecuteToolRequest{ConversationId: "c1"}})
-			if status.Code(err) != codes.InvalidArgument || !strings.Contains(err.Error(), kind+"_output") {
+			if status.Code(err) != codes.InvalidArgument || !strings.Contains(err.Error(), provider.AnswerTo(kind)) {
 				t.Errorf("it is gone on with: %v", err)
 			}
 			s.append(&sidecallv1.AppendMessagesRequest{
-				ConversationId: "c1", ExpectedVersion: 2, Provider: "openai-responses", MessagesJson: []string{`{"type":"` + kind + `_output","call_id":"a","output":"done"}`, `{"role":"user","content":"And?"}`},
+				ConversationId: "c1", ExpectedVersion: 2, Provider: "openai-responses", MessagesJson: []string{`{"type":"` + provider.AnswerTo(kind) + `","call_id":"a","output":"done"}`, `{"role":"user","content":"And?"}`},
 			})
 		})
 	}

@@ -187,7 +187,7 @@ func (a *approving) decided(e *sidecallv1.Execution, deny bool) error {
 	case deny && state == sidecallv1.ExecutionState_EXECUTION_STATE_DONE:
 		what = "denied; whoever sends it again is told so"
 	case !deny && state == sidecallv1.ExecutionState_EXECUTION_STATE_HELD:
-		what = "allowed, until " + e.GetLeaseUntil().AsTime().Format(time.RFC3339) + "; it runs when its program sends it again with the same id"
+		what = "allowed, until " + e.GetLeaseUntil().AsTime().Format(time.RFC3339) + "; it runs when its program sends it again with the same id, as long as its tool is there"
 	case !deny && state == sidecallv1.ExecutionState_EXECUTION_STATE_CLAIMED:
 		what = "allowed, and running already"
 	case !deny && slices.Contains(ended, state):

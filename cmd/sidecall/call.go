@@ -31,8 +31,8 @@ to ask for the result again is then printed on stderr. The exit code is 1 when t
   sidecall call word_count @args.json`,
 		Args: between(1, 2, "name the tool", "put the JSON into single quotes, or into a file (@FILE)"),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if err := say(req, args, timeout, cmd.InOrStdin()); err != nil {
-				return fail(exitUsage, err)
+			if _, err := unlessAsked(cmd.Context(), func() (any, error) { return nil, say(req, args, timeout, cmd.InOrStdin()) }); err != nil {
+				return err
 			}
 			madeUp := identify(req)
 			return withConnection(addr, func(client *sidecall.Client) error {

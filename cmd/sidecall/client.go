@@ -13,6 +13,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	sidecall "github.com/sidecall/sidecall/clients/go"
+	"github.com/sidecall/sidecall/server/mcp"
 )
 
 const defaultAddr = "tcp://127.0.0.1:8470"
@@ -78,17 +79,12 @@ func mayRun(s *status.Status) bool {
 	case codes.InvalidArgument, codes.PermissionDenied:
 		return false
 	case codes.Unavailable:
-		return !unconnected(s.Message())
+		return !mcp.Unconnected(s.Err())
 	case codes.Internal:
 		return !unsendable(s.Message())
 	default:
 		return true
 	}
-}
-
-// unconnected reports that the transport says that there was no connection to send on.
-func unconnected(message string) bool {
-	return strings.Contains(message, "while dialing") || strings.Contains(message, "server preface")
 }
 
 // unsendable reports that the transport says that a request cannot be written.
@@ -108,7 +104,7 @@ func rpcError(addr, lost string, err error) error {
 	case codes.Canceled: // by the one who asked
 		return fail(exitUnavailable, fmt.Errorf("broken off before the sidecar had answered, %s", lost))
 	case codes.Unavailable:
-		return fail(exitUnavailable, unavailable(addr, lost, s.Message()))
+		return fail(exitUnavailable, unavailable(addr, lost, s))
 	case codes.Internal:
 		if unsendable(s.Message()) {
 			return fail(exitUsage, errors.New("what the command line, or a file that it names, says is not UTF-8: nothing was sent"))
@@ -122,13 +118,13 @@ func rpcError(addr, lost string, err error) error {
 // unavailable tells apart who says so: the sidecar itself, or the transport,
 // before it was connected or in the middle of the request. What nobody knows
 // here counts as the last, which promises the least.
-func unavailable(addr, lost, message string) error {
-	switch {
+func unavailable(addr, lost string, s *status.Status) error {
+	switch message, unconnected := s.Message(), mcp.Unconnected(s.Err()); {
 	case strings.HasPrefix(message, "the sidecar "), strings.HasPrefix(message, "the store "):
 		return errors.New(message)
-	case unconnected(message) && strings.Contains(message, "permission denied"):
+	case unconnected && strings.Contains(message, "permission denied"):
 		return fmt.Errorf("this user may not open %s: it is for the user of the sidecar, and root (%s)", addr, message)
-	case unconnected(message):
+	case unconnected:
 		return fmt.Errorf("no sidecar answers at %s: start one with `sidecall serve`, or name another with --addr (%s)", addr, message)
 	default:
 		return fmt.Errorf("the sidecar at %s went away before it had answered, %s (%s)", addr, lost, message)

@@ -26,15 +26,22 @@ func confirm(cmd *cobra.Command, question, done string) error {
 		return fail(exitUsage, fmt.Errorf("nothing was %s: there is nobody to ask; --yes says yes without asking", done))
 	}
 	fmt.Fprintf(cmd.ErrOrStderr(), "%s [y/N] ", question)
-	answer, err := bufio.NewReader(in).ReadString('\n')
-	if err != nil && !errors.Is(err, io.EOF) {
-		return fail(exitUnavailable, err)
+	var ended bool
+	answer, err := unlessAsked(cmd.Context(), func() (string, error) {
+		answer, err := bufio.NewReader(in).ReadString('\n')
+		if ended = errors.Is(err, io.EOF); ended {
+			return answer, nil
+		}
+		return answer, err
+	})
+	if err != nil {
+		return err
 	}
 	switch strings.ToLower(strings.TrimSpace(answer)) {
 	case "y", "yes":
 		return nil
 	case "":
-		if err != nil {
+		if ended {
 			return fail(exitUsage, fmt.Errorf("nothing was %s: nobody answered; --yes says yes without asking", done))
 		}
 	}

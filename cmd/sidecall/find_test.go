@@ -147,6 +147,20 @@ func TestAMisspeltToolOfASearch(t *testing.T) {
 	}
 }
 
+// A search of the last hour says nothing of the hours before.
+func TestNothingIsFoundInAWhile(t *testing.T) {
+	day := time.Now().Add(-24 * time.Hour)
+	addr, _ := (&fakeSidecar{found: &sidecallv1.FindExecutionsResponse{RememberedSince: timestamppb.New(day)}}).serve(t)
+	for since, want := range map[string]string{
+		"1h": "What was claimed before (1h0m ago) was not looked at (--since)",
+		"7d": "since " + day.UTC().Format(time.RFC3339) + ". What ended before (24h0m ago) is forgotten",
+	} {
+		if got := command(t, "find", "order_id=A-77", "--since", since, "--addr", addr); got.code != exitFailed || !strings.Contains(got.out, want) {
+			t.Errorf("%+v, want %q", got, want)
+		}
+	}
+}
+
 // A search that cannot be made says so before the sidecar is asked.
 func TestWrongSearches(t *testing.T) {
 	for text, want := range map[string]string{

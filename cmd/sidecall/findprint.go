@@ -28,8 +28,12 @@ func (s *searching) never(res *sidecallv1.FindExecutionsResponse) error {
 	if s.asJSON { // whose answer is an empty list
 		out = errOut
 	}
-	_, err := fmt.Fprintf(out, "NEVER SEEN: no call was claimed with this since %s. What ended before (%s ago) is forgotten, and a call that was refused before it was claimed leaves no record.\n",
-		res.GetRememberedSince().AsTime().Format(time.RFC3339), age(res.GetRememberedSince().AsTime()))
+	since, before := res.GetRememberedSince().AsTime(), "ended before (%s ago) is forgotten"
+	if asked := s.req.GetSince(); asked != nil && asked.AsTime().After(since) {
+		since, before = asked.AsTime(), "was claimed before (%s ago) was not looked at (--since)"
+	}
+	_, err := fmt.Fprintf(out, "NEVER SEEN: no call was claimed with this since %s. What "+before+", and a call that was refused before it was claimed leaves no record.\n",
+		since.Format(time.RFC3339), age(since))
 	if keys := res.GetSearchKeys(); len(keys) > 0 {
 		fmt.Fprintf(errOut, "sidecall: no tool is searched by %s as the config is now; there are: %s (search_keys)\n", printable(s.req.GetKey()), strings.Join(keys, ", "))
 	}

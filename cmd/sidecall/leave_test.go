@@ -17,9 +17,12 @@ func TestACommandThatReadsAPipeEnds(t *testing.T) {
 	if err := syscall.Mkfifo(pipe, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	for _, name := range []string{"check", "test", "tools --config"} {
+	for _, name := range []string{
+		"check PIPE", "test PIPE", "tools --config PIPE", "ready --config PIPE", "find --id x --config PIPE", "approvals list --config PIPE",
+		"console --config PIPE", "serve --launched PIPE", "call x @PIPE", "resolve --id x --as done --reason y --content @PIPE",
+	} {
 		ctx, end := context.WithTimeout(t.Context(), 50*time.Millisecond)
-		if got := commandIn(ctx, t, new(bytes.Buffer), append(strings.Fields(name), pipe)...); got.code != exitUnavailable || got.err.Error() != "broken off" {
+		if got := commandIn(ctx, t, new(bytes.Buffer), strings.Fields(strings.ReplaceAll(name, "PIPE", pipe))...); got.code != exitUnavailable || got.err.Error() != "broken off" {
 			t.Errorf("%s: %+v", name, got)
 		}
 		end()

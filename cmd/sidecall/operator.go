@@ -57,10 +57,8 @@ func (o *operatorAt) open(ctx context.Context) (addr string, stop func(), err er
 		}
 		return addr, stop, nil
 	}
-	if addr, err = o.address(); err != nil {
-		return "", nil, fail(exitUsage, err)
-	}
-	return addr, func() {}, nil
+	addr, err = unlessAsked(ctx, o.address)
+	return addr, func() {}, err
 }
 
 // operatorOf is the operator socket of a config file. A path in it that is relative

@@ -58,8 +58,8 @@ func newReady() *cobra.Command {
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if path != "" {
 				var err error
-				if admin, err = adminOf(path); err != nil {
-					return fail(exitUsage, err)
+				if admin, err = unlessAsked(cmd.Context(), func() (string, error) { return adminOf(path) }); err != nil {
+					return err
 				}
 			}
 			if _, port, err := net.SplitHostPort(admin); err != nil || port == "" {

@@ -49,8 +49,8 @@ func newResolve() *cobra.Command {
 		Args: between(0, 0, "", "a call is named by --id, --conversation and --turn, a config file by --config"),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			r.cmd = cmd
-			if err := r.check(); err != nil {
-				return fail(exitUsage, err)
+			if _, err := unlessAsked(cmd.Context(), func() (any, error) { return nil, r.check() }); err != nil {
+				return err
 			}
 			return r.operating.run(cmd, r.run)
 		},

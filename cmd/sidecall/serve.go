@@ -113,9 +113,9 @@ func serveLaunched(cmd *cobra.Command, from *source, timeout time.Duration, hang
 	}
 	defer l.close()
 	from.listen = []string{l.address()}
-	cfg, err := from.Load()
+	cfg, err := unlessAsked(ctx, from.Load)
 	if err != nil {
-		return fail(exitUsage, err)
+		return err
 	}
 	go func() { // ends with the reader, or with the process
 		defer cancel()

@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/sidecall/sidecall/internal/app"
+	"github.com/sidecall/sidecall/internal/config"
 	"github.com/sidecall/sidecall/internal/telemetry"
 )
 
@@ -110,9 +111,9 @@ func (f *wrapFlags) run(ctx context.Context, in io.Reader, out io.Writer, comman
 	if err != nil {
 		return fail(exitUnavailable, err)
 	}
-	cfg, err := f.config(state)
+	cfg, err := unlessAsked(ctx, func() (*config.Config, error) { return f.config(state) })
 	if err != nil {
-		return fail(exitUsage, err)
+		return err
 	}
 	observe := ""
 	if f.observe {

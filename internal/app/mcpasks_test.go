@@ -12,6 +12,7 @@ import (
 	"sync/atomic"
 	"testing"
 
+	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	sidecallv1 "github.com/sidecall/sidecall/proto/sidecall/v1"
@@ -137,6 +138,9 @@ func newAsking() *asking {
 			answer, err := ask(ctx, req.Session)
 			if err != nil {
 				answer = "no answer: " + err.Error()
+				if rpc, ok := errors.AsType[*jsonrpc.Error](err); !ok || rpc.Code == 0 {
+					answer = "an error without a code: " + err.Error()
+				}
 			}
 			return says(answer), nil
 		})
@@ -207,7 +211,7 @@ func TestAQuestionWithTwoCallsUnderWayIsRefused(t *testing.T) {
 	}()
 	harness.WaitFor(t, "the first call", func() bool { return a.calls.Load() == 1 })
 	res, err := session.CallTool(t.Context(), &mcp.CallToolParams{Name: "elicit"})
-	if err != nil || !strings.Contains(text(t, res), "several calls under way") {
+	if err != nil || !strings.HasPrefix(text(t, res), "no answer: ") || !strings.Contains(text(t, res), "several calls under way") {
 		t.Errorf("the second call: %v, %v", res, err)
 	}
 	close(a.hold)
@@ -230,7 +234,7 @@ func TestAQuestionToACallerWhoDoesNotAnswerIsRefused(t *testing.T) {
 		return &sidecallv1.ExecuteToolRequest{ToolUseId: id, ConversationId: "c", ToolName: "elicit"}
 	}
 	alone, err := tools.ExecuteTool(t.Context(), ask("1"))
-	if err != nil || !strings.Contains(alone.GetContent(), "no one caller") {
+	if err != nil || !strings.Contains(alone.GetContent(), "no answer: ") || !strings.Contains(alone.GetContent(), "no one caller") {
 		t.Errorf("a caller without a stream: %v, %v", alone, err)
 	}
 	_, results := events(t, tools, &sidecallv1.ExecuteToolStreamRequest{Call: ask("2")})

@@ -311,7 +311,7 @@ func notified(t *testing.T, s *calltest.Sidecar) (told func() []string) {
 	var ids []string
 	n := notify.New(notify.Options{
 		URL: "http://hooks.test", Kinds: []notify.Kind{notify.Held, notify.Unknown},
-		Client: &http.Client{Transport: hook(func(r *http.Request) { ids = append(ids, r.Header.Get("Webhook-Id")) })},
+		Transport: hook(func(r *http.Request) { ids = append(ids, r.Header.Get("Webhook-Id")) }),
 	})
 	ctx, stop := context.WithCancel(t.Context())
 	t.Cleanup(stop)
@@ -415,6 +415,27 @@ func TestAPersonIsAskedAfterFailures(t *testing.T) {
 	}
 	if res := s.Call(other("toolu_d", "d")); calltest.Code(res) != tool.CodeApprovalRequired {
 		t.Fatalf("the next one is asked for too: %v", res)
+	}
+}
+
+// A call that a person has denied costs its prompt nothing, whoever was asked when.
+func TestWhatIsDeniedIsNotCounted(t *testing.T) {
+	upstream := calltest.Fails(calltest.Always, calltest.NotFound)
+	s := calltest.New(t, calltest.NewRoute(t, "refund", tool.NonIdempotent, upstream, confirms(1)), calltest.NewRoute(t, "look", tool.ReadOnly, calltest.Answers("ok")))
+	s.Profile(catalog.Profile{Name: "all", Tools: []string{"*"}, MaxCalls: 10})
+	first := refund("toolu_a")
+	first.ArgumentsJson = `{"order_id":"a"}`
+	s.Call(first)
+	if res := s.Call(refund("toolu_1")); calltest.Code(res) != tool.CodeApprovalRequired {
+		t.Fatalf("held: %v", res)
+	}
+	if _, err := operator(s).DenyExecution(t.Context(), denial()); err != nil {
+		t.Fatal(err)
+	}
+	look := refund("toolu_b")
+	look.ToolName = "look"
+	if res := s.Call(look); res.GetBudget().GetToolCallsUsed() != 2 {
+		t.Errorf("%v are used, want the one that failed and this one", res.GetBudget())
 	}
 }
 

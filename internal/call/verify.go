@@ -157,7 +157,7 @@ func (u unsettled) resolution(reason string, state dedupe.State, by settler) *si
 func (e Settlements) settleAs(ctx context.Context, u unsettled, as dedupe.State, a *answer) (bool, error) {
 	a.Recorded = true
 	res := rendered(a)
-	res.Duration = durationpb.New(u.record.FinishedAt.Sub(u.record.StartedAt)) // until it is settled is no part of it
+	res.Duration = durationpb.New(max(0, u.record.FinishedAt.Sub(u.record.StartedAt))) // until it is settled is no part of it
 	if last, err := result.Recorded(u.record); err == nil {
 		res.Traceparent = last.GetTraceparent() // who settles it has not executed it
 		u.record.Details = toldBefore(u.record.Details, provider.Text(last))

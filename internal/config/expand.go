@@ -50,6 +50,9 @@ func (e *expander) visit(n *yaml.Node, depth int, alias *yaml.Node) bool {
 		e.found.find(RuleSyntax, place(cmp.Or(alias, n)), "aliases expand the file by more than %s", Bytes(maxAliasBytes))
 		return false
 	}
+	if tag := n.ShortTag(); n.Kind == yaml.MappingNode && tag != "!!map" || n.Kind == yaml.SequenceNode && tag != "!!seq" {
+		e.found.find(RuleSyntax, place(n), "expected %s without a tag, found the tag %s: remove it", describe(n), shorten(tag))
+	}
 	for i, child := range n.Content {
 		through := alias
 		if child.Kind == yaml.AliasNode {

@@ -117,7 +117,7 @@ func (t *tracker) completions(m *provider.Entry) error {
 func (t *tracker) responses(m *provider.Entry) error {
 	if kind, id := m.Answers(); kind != "" {
 		if i := t.index(id); i >= 0 && t.open[i].Kind != "" && t.open[i].Kind != kind {
-			return invalid(t.field+".type", "answers the call_id %s, which is a %s: expected a %s_output", tool.Quote(id), t.open[i].Kind, t.open[i].Kind)
+			return invalid(t.field+".type", "answers the call_id %s, which is a %s: expected a %s", tool.Quote(id), t.open[i].Kind, provider.AnswerTo(t.open[i].Kind))
 		}
 		return t.answered(id, "call_id")
 	}

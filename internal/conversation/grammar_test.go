@@ -13,8 +13,11 @@ func TestACallIsAnsweredInItsKind(t *testing.T) {
 	for kind, other := range map[string]string{
 		"function_call": "custom_tool_call", "custom_tool_call": "function_call", "computer_call": "function_call",
 		"shell_call": "local_shell_call", "local_shell_call": "shell_call", "apply_patch_call": "custom_tool_call",
+		"tool_search_call": "function_call",
 	} {
-		answer := func(kind string) string { return `{"type":"` + kind + `_output","call_id":"a","output":"x"}` }
+		answer := func(kind string) string {
+			return `{"type":"` + provider.AnswerTo(kind) + `","call_id":"a","output":"x"}`
+		}
 		follow := tracker{format: provider.OpenAIResponses, field: "messages_json[1]"}
 		if err := follow.read(`{"type":"` + kind + `","call_id":"a","name":"x","arguments":"{}"}`); err != nil {
 			t.Fatal(err)
@@ -22,7 +25,7 @@ func TestACallIsAnsweredInItsKind(t *testing.T) {
 		if err := follow.read(`{"role":"user","content":"Well?"}`); err == nil || !strings.Contains(err.Error(), "has no result") {
 			t.Errorf("while a %s is open the user says something: %v", kind, err)
 		}
-		if err := follow.read(answer(other)); err == nil || !strings.Contains(err.Error(), "is a "+kind+": expected a "+kind+"_output") {
+		if err := follow.read(answer(other)); err == nil || !strings.Contains(err.Error(), "is a "+kind+": expected a "+provider.AnswerTo(kind)) {
 			t.Errorf("a %s is answered as a %s: %v", kind, other, err)
 		}
 		if err := follow.read(answer(kind)); err != nil || len(follow.open) != 0 {
@@ -31,6 +34,21 @@ func TestACallIsAnsweredInItsKind(t *testing.T) {
 		follow.open = []Call{{ID: "a"}} // of which nobody has noted the kind
 		if err := follow.read(answer(kind)); err != nil {
 			t.Errorf("of an earlier head: %v", err)
+		}
+	}
+}
+
+// What its provider has searched itself nobody answers.
+func TestASearchOfTheProvidersIsNoCall(t *testing.T) {
+	t.Parallel()
+	follow := tracker{format: provider.OpenAIResponses}
+	for _, raw := range []string{
+		`{"type":"tool_search_call","call_id":null,"execution":"server","arguments":{}}`, `{"type":"tool_search_output","call_id":null,"execution":"server","tools":[]}`,
+		`{"type":"tool_search_call","call_id":"a","execution":"server"}`, `{"type":"tool_search_output","call_id":"a","execution":"server"}`,
+		`{"role":"user","content":"Well?"}`,
+	} {
+		if err := follow.read(raw); err != nil || len(follow.open) != 0 {
+			t.Errorf("%s: %v, %v are open", raw, err, follow.open)
 		}
 	}
 }

@@ -10,12 +10,10 @@ import (
 	"encoding/base64"
 	"encoding/binary"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"log/slog"
 	"math/rand/v2"
 	"net/http"
-	"net/url"
 	"slices"
 	"strconv"
 	"sync/atomic"
@@ -64,9 +62,9 @@ type Options struct {
 	URL    string
 	Secret []byte
 	Kinds  []Kind
-	// Client asks; nil is one of its own that follows no redirects.
-	Client *http.Client
-	Log    *slog.Logger
+	// Transport asks, and follows no redirects; nil is one that no proxy of the environment hears.
+	Transport http.RoundTripper
+	Log       *slog.Logger
 }
 
 // Notifier tells a webhook of events, one at a time. A nil one tells nobody.
@@ -79,8 +77,8 @@ type Notifier struct {
 
 // New returns a notifier. It tells nothing until Run.
 func New(options Options) *Notifier {
-	if options.Client == nil {
-		options.Client = &http.Client{CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
+	if options.Transport == nil {
+		options.Transport = &http.Transport{ForceAttemptHTTP2: true, IdleConnTimeout: time.Minute}
 	}
 	if options.Log == nil {
 		options.Log = slog.New(slog.DiscardHandler)
@@ -146,14 +144,17 @@ func (n *Notifier) Run(ctx context.Context) {
 		switch p.attempts++; {
 		case err == nil:
 			n.Sent.Add(1)
-		case again && p.attempts < patience.MaxAttempts && len(late) < queueLength:
-			p.next = time.Now().Add(rand.N(patience.Ceiling(p.attempts) + 1))
-			late = append(late, p)
-		default:
+		case !again || p.attempts == patience.MaxAttempts:
 			delete(told, p.id) // it may be told of once more when it is found again
 			n.Failed.Add(1)
 			n.options.Log.Warn("notify", "event", string(p.Kind), "conversation", p.Call.Conversation, "turn", p.Call.Turn, "tool_use_id", p.Call.ID,
 				"attempts", p.attempts, "error", err)
+		case len(late) == queueLength:
+			delete(told, p.id) // likewise
+			n.Dropped.Add(1)
+		default:
+			p.next = time.Now().Add(rand.N(patience.Ceiling(p.attempts) + 1))
+			late = append(late, p)
 		}
 	}
 }
@@ -198,15 +199,15 @@ func (n *Notifier) post(ctx context.Context, id string, body []byte) (again bool
 	req.Header.Set("Webhook-Id", id)
 	req.Header.Set("Webhook-Timestamp", at)
 	req.Header.Set("Webhook-Signature", "v1,"+Sign(n.options.Secret, id, at, body))
-	res, err := n.options.Client.Do(req)
+	res, err := n.options.Transport.RoundTrip(req)
 	if err != nil {
-		return true, fmt.Errorf("the webhook does not answer: %w", withoutURL(err))
+		return true, fmt.Errorf("the webhook does not answer: %w", err)
 	}
 	if err := res.Body.Close(); err != nil {
 		return true, fmt.Errorf("the webhook does not answer: %w", err)
 	}
 	switch {
-	case res.StatusCode < http.StatusMultipleChoices:
+	case res.StatusCode/100 == http.StatusOK/100:
 		return false, nil
 	case res.StatusCode == http.StatusTooManyRequests || res.StatusCode >= http.StatusInternalServerError:
 		return true, fmt.Errorf("the webhook answers %d", res.StatusCode)
@@ -245,12 +246,4 @@ func (e *Event) body() []byte {
 		},
 	})
 	return text
-}
-
-// withoutURL is an error of a client without the address, which may have a secret.
-func withoutURL(err error) error {
-	if failed, ok := errors.AsType[*url.Error](err); ok {
-		return failed.Err
-	}
-	return err
 }

@@ -10,20 +10,23 @@ import (
 	"io"
 	"log/slog"
 	"net/http"
+	"net/http/httptest"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/sidecall/sidecall/internal/notify"
 	"github.com/sidecall/sidecall/internal/tool"
+	"github.com/sidecall/sidecall/test/testkit/harness"
 )
 
 // hook is a webhook that answers as it is told.
 type hook func(attempt int, req *http.Request, body []byte) (int, error)
 
-func (h hook) client(attempts *int) *http.Client {
-	return &http.Client{Transport: roundTrip(func(req *http.Request) (*http.Response, error) {
+func (h hook) transport(attempts *int) http.RoundTripper {
+	return roundTrip(func(req *http.Request) (*http.Response, error) {
 		*attempts++
 		body, err := io.ReadAll(req.Body)
 		if err != nil {
@@ -34,7 +37,7 @@ func (h hook) client(attempts *int) *http.Client {
 			return nil, err
 		}
 		return &http.Response{StatusCode: code, Body: http.NoBody, Header: http.Header{}}, nil
-	})}
+	})
 }
 
 type roundTrip func(*http.Request) (*http.Response, error)
@@ -70,7 +73,7 @@ func TestAMessageIsSigned(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		secret, attempts := []byte("a secret of 24 bytes....."), 0
 		var ids []string
-		client := hook(func(_ int, req *http.Request, body []byte) (int, error) {
+		transport := hook(func(_ int, req *http.Request, body []byte) (int, error) {
 			ids = append(ids, req.Header.Get("Webhook-Id"))
 			if want := "v1," + notify.Sign(secret, req.Header.Get("Webhook-Id"), req.Header.Get("Webhook-Timestamp"), body); req.Header.Get("Webhook-Signature") != want {
 				t.Errorf("signed %q, want %q", req.Header.Get("Webhook-Signature"), want)
@@ -83,8 +86,8 @@ func TestAMessageIsSigned(t *testing.T) {
 				t.Errorf("got %s, %v", body, err)
 			}
 			return http.StatusNoContent, nil
-		}).client(&attempts)
-		n := tell(t, notify.Options{URL: "http://hook/", Secret: secret, Kinds: []notify.Kind{notify.Unknown}, Client: client},
+		}).transport(&attempts)
+		n := tell(t, notify.Options{URL: "http://hook/", Secret: secret, Kinds: []notify.Kind{notify.Unknown}, Transport: transport},
 			lost("a"), lost("a"), lost("b"), notify.Event{Kind: notify.Held})
 		if attempts != 2 || ids[0] == ids[1] || n.Sent.Load() != 2 {
 			t.Errorf("%d requests with the ids %q, want one for each of two calls", attempts, ids)
@@ -118,9 +121,10 @@ func TestAWebhookThatDoesNotTakeIt(t *testing.T) {
 			}
 			return http.StatusOK, nil
 		}, 4, 1, ""},
-		"away for good": {func(int, *http.Request, []byte) (int, error) { return 0, errors.New("refused") }, 24, 0, "refused"},
-		"says no":       {func(int, *http.Request, []byte) (int, error) { return http.StatusUnauthorized, nil }, 1, 0, "401"},
-		"leads away":    {func(int, *http.Request, []byte) (int, error) { return http.StatusFound, nil }, 1, 0, "302"},
+		"away for good":           {func(int, *http.Request, []byte) (int, error) { return 0, errors.New("refused") }, 24, 0, "refused"},
+		"says no":                 {func(int, *http.Request, []byte) (int, error) { return http.StatusUnauthorized, nil }, 1, 0, "401"},
+		"leads away":              {func(int, *http.Request, []byte) (int, error) { return http.StatusFound, nil }, 1, 0, "302"},
+		"speaks another protocol": {func(int, *http.Request, []byte) (int, error) { return http.StatusSwitchingProtocols, nil }, 1, 0, "101"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -128,7 +132,7 @@ func TestAWebhookThatDoesNotTakeIt(t *testing.T) {
 				attempts := 0
 				n := tell(t, notify.Options{
 					URL: "http://hook/s3cr3t", Secret: []byte("s"), Kinds: []notify.Kind{notify.Unknown},
-					Client: c.answers.client(&attempts), Log: slog.New(slog.NewTextHandler(&log, nil)),
+					Transport: c.answers.transport(&attempts), Log: slog.New(slog.NewTextHandler(&log, nil)),
 				}, lost("a"))
 				if attempts != c.attempts || n.Sent.Load() != c.sent || n.Failed.Load() != 1-c.sent {
 					t.Errorf("%d attempts, %d sent, %d failed", attempts, n.Sent.Load(), n.Failed.Load())
@@ -154,7 +158,7 @@ func TestAnEventThatIsRefusedHoldsNoOther(t *testing.T) {
 			}
 			return http.StatusOK, nil
 		})
-		n := tell(t, notify.Options{URL: "http://hook", Secret: []byte("s"), Kinds: []notify.Kind{notify.Unknown}, Client: refuses.client(&attempts)}, lost("poison"), lost("a"), lost("b"))
+		n := tell(t, notify.Options{URL: "http://hook", Secret: []byte("s"), Kinds: []notify.Kind{notify.Unknown}, Transport: refuses.transport(&attempts)}, lost("poison"), lost("a"), lost("b"))
 		if n.Sent.Load() != 2 || n.Failed.Load() != 1 || attempts != 26 {
 			t.Errorf("%d sent, %d failed, after %d attempts", n.Sent.Load(), n.Failed.Load(), attempts)
 		}
@@ -171,8 +175,62 @@ func TestAWebhookThatIsAwayForHalfAnHour(t *testing.T) {
 			}
 			return http.StatusOK, nil
 		})
-		if n := tell(t, notify.Options{URL: "http://hook", Secret: []byte("s"), Kinds: []notify.Kind{notify.Unknown}, Client: away.client(&attempts)}, lost("a")); n.Sent.Load() != 1 {
+		if n := tell(t, notify.Options{URL: "http://hook", Secret: []byte("s"), Kinds: []notify.Kind{notify.Unknown}, Transport: away.transport(&attempts)}, lost("a")); n.Sent.Load() != 1 {
 			t.Errorf("not sent, after %d attempts", attempts)
+		}
+	})
+}
+
+// Where a webhook leads to is nobody's concern: it need not even be an address.
+func TestAWebhookThatLeadsNowhere(t *testing.T) {
+	away := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Location", "http://[::1")
+		w.WriteHeader(http.StatusTemporaryRedirect)
+	}))
+	defer away.Close()
+	n := notify.New(notify.Options{URL: away.URL, Secret: []byte("s"), Kinds: []notify.Kind{notify.Unknown}})
+	go n.Run(t.Context())
+	n.Tell(lost("a"))
+	harness.WaitFor(t, "it is final", func() bool { return n.Failed.Load() == 1 })
+}
+
+// What a webhook is told is for it alone, whatever HTTP_PROXY says.
+func TestNoProxyIsToldOfACall(t *testing.T) {
+	var proxied atomic.Bool
+	proxy := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { proxied.Store(true) }))
+	defer proxy.Close()
+	hook := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
+	defer hook.Close()
+	t.Setenv("HTTP_PROXY", proxy.URL)
+	n := notify.New(notify.Options{
+		URL:    strings.Replace(hook.URL, "127.0.0.1", "0.0.0.0", 1), // to what is known as this machine no proxy leads anyway
+		Secret: []byte("s"), Kinds: []notify.Kind{notify.Unknown},
+	})
+	go n.Run(t.Context())
+	n.Tell(lost("a"))
+	harness.WaitFor(t, "it is told", func() bool { return n.Sent.Load() == 1 })
+	if proxied.Load() {
+		t.Error("a proxy has read it")
+	}
+}
+
+// What cannot wait to be tried again, since too many do, is dropped, as what comes when the queue is full.
+func TestTooManyThatAreLateAreDropped(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		attempts := 0
+		away := hook(func(int, *http.Request, []byte) (int, error) { return http.StatusBadGateway, nil })
+		n := notify.New(notify.Options{URL: "http://hook", Secret: []byte("s"), Kinds: []notify.Kind{notify.Unknown}, Transport: away.transport(&attempts)})
+		for round := range 2 {
+			for i := range 600 {
+				n.Tell(lost(fmt.Sprint(round, i)))
+			}
+			if round == 0 {
+				go n.Run(t.Context())
+			}
+			synctest.Wait()
+		}
+		if n.Dropped.Load() != 200 || n.Failed.Load() != 0 {
+			t.Errorf("%d dropped, %d failed; want 200 and none", n.Dropped.Load(), n.Failed.Load())
 		}
 	})
 }

@@ -61,6 +61,8 @@ type Entry struct {
 	Output     jsontext.Value `json:"output"`
 	function   `json:",inline"`
 
+	// Execution is who makes a tool_search_call: server or client.
+	Execution loose[string] `json:"execution"`
 	// Environment is where a shell_call is run: by the provider, in a container of its, or by the program.
 	Environment loose[struct {
 		Type loose[string] `json:"type"`
@@ -196,7 +198,7 @@ func (m *Entry) Calls(of Format, visit func(*Call) error) error {
 		switch _, is := callItems[m.Type]; {
 		case m.Type == "function_call":
 			return visit(m.call(m.CallID, ""))
-		case is: // nobody runs them but the program
+		case is && !m.hosted(): // nobody runs them but the program
 			c := m.call(m.CallID, m.Type)
 			c.Name = cmp.Or(c.Name, m.Type)
 			return visit(c)
@@ -210,7 +212,20 @@ func (m *Entry) Calls(of Format, visit func(*Call) error) error {
 // are answered by more than a text. An mcp_approval_request is none: the provider goes on without an answer.
 var callItems = map[string]bool{
 	"function_call": false, "custom_tool_call": false,
-	"computer_call": true, "shell_call": true, "local_shell_call": true, "apply_patch_call": true,
+	"computer_call": true, "shell_call": true, "local_shell_call": true, "apply_patch_call": true, "tool_search_call": true,
+}
+
+// hosted reports a search for tools, or its output, that the provider has made itself: it is for nobody to answer.
+func (m *Entry) hosted() bool {
+	return strings.HasPrefix(m.Type, "tool_search_") && (m.CallID == "" || m.Execution.is == "server")
+}
+
+// AnswerTo is the type of the item that answers a call of a type.
+func AnswerTo(kind string) string {
+	if kind == "tool_search_call" {
+		return "tool_search_output"
+	}
+	return kind + "_output"
 }
 
 // ByProgramAlone reports a type of call that no text answers: nobody but its program can.
@@ -219,9 +234,10 @@ func ByProgramAlone(custom string) bool { return callItems[custom] }
 // Answers is the type of the call that an item of Responses answers, and its id; empty for one that
 // answers none.
 func (m *Entry) Answers() (kind, id string) {
-	kind, answers := strings.CutSuffix(m.Type, "_output")
-	if _, is := callItems[kind]; !is || !answers {
-		return "", ""
+	for of := range callItems {
+		if AnswerTo(of) == m.Type && !m.hosted() {
+			kind = of
+		}
 	}
 	if kind == "local_shell_call" { // has it there, as its provider declares it
 		return kind, cmp.Or(m.CallID, m.ID.is)

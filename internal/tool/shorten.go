@@ -47,7 +47,7 @@ const QuotedChars = 200
 func Quote(text string) string { return strconv.Quote(Shorten(text, QuotedChars)) }
 
 // RoundTime is a duration as a hint tells it: to the second, to a tenth of one below
-// ten of them, and to the millisecond below one.
+// ten of them, and to the millisecond below one. What ended before it began, as of two clocks, took none.
 func RoundTime(d time.Duration) time.Duration {
 	switch {
 	case d >= 10*time.Second:
@@ -55,6 +55,6 @@ func RoundTime(d time.Duration) time.Duration {
 	case d >= time.Second:
 		return d.Round(100 * time.Millisecond)
 	default:
-		return d.Round(time.Millisecond)
+		return max(0, d.Round(time.Millisecond))
 	}
 }

@@ -44,7 +44,7 @@ func TestShortenBytesCutsBetweenCharacters(t *testing.T) {
 
 func TestRoundTime(t *testing.T) {
 	for d, want := range map[time.Duration]string{
-		0: "0s", 1_499_999 * time.Nanosecond: "1ms", 999_400 * time.Microsecond: "999ms",
+		0: "0s", -time.Hour: "0s", 1_499_999 * time.Nanosecond: "1ms", 999_400 * time.Microsecond: "999ms",
 		1_260 * time.Millisecond: "1.3s", 9_949 * time.Millisecond: "9.9s", 10_500 * time.Millisecond: "11s", 90 * time.Second: "1m30s",
 	} {
 		if got := tool.RoundTime(d).String(); got != want {

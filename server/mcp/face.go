@@ -229,7 +229,7 @@ func (f *face) follow(ctx context.Context, retire func()) {
 			retire()
 			return
 		case ctx.Err() != nil:
-		case !unconnected(err):
+		case !Unconnected(err):
 			f.options.Log.Debug("mcp: the sidecar is not followed for now", "error", err)
 		case f.options.Lost != nil:
 			f.options.Lost()

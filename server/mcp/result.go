@@ -42,15 +42,15 @@ func rpcError(err error) error {
 	switch {
 	case s.Code() == codes.InvalidArgument:
 		code = jsonrpc.CodeInvalidParams
-	case unconnected(err):
+	case Unconnected(err):
 		said = fmt.Sprintf("no sidecar answers now, and nothing was sent: send it again once it is back (%s)", said)
 	}
 	data, _ := json.Marshal(map[string]string{"status": s.Code().String()}) // of texts alone
 	return &jsonrpc.Error{Code: code, Message: said, Data: data}
 }
 
-// unconnected reports that there was no connection to send on, as gRPC has it.
-func unconnected(err error) bool {
+// Unconnected reports that there was no connection to send on, as gRPC has it.
+func Unconnected(err error) bool {
 	s := status.Convert(err)
 	return s.Code() == codes.Unavailable && (strings.Contains(s.Message(), "while dialing") || strings.Contains(s.Message(), "server preface"))
 }
@@ -59,7 +59,7 @@ func unconnected(err error) bool {
 // says why, it may have run.
 func unanswered(err error, of named) error {
 	s := status.Convert(err)
-	if s.Code() != codes.Unavailable || unconnected(err) || strings.Contains(s.Message(), "nothing was started") {
+	if s.Code() != codes.Unavailable || Unconnected(err) || strings.Contains(s.Message(), "nothing was started") {
 		return rpcError(err)
 	}
 	told := "the sidecar went away before it had answered, so the call may have run: only the same id is safe to send again"

@@ -45,7 +45,12 @@ func (b *Backend) hearLog(ctx context.Context, s *session) {
 // at a question before it is asked, and refuse some that clients understand.
 func questioned(s *session) mcp.Middleware {
 	return func(next mcp.MethodHandler) mcp.MethodHandler {
-		return func(ctx context.Context, method string, req mcp.Request) (mcp.Result, error) {
+		return func(ctx context.Context, method string, req mcp.Request) (_ mcp.Result, err error) {
+			defer func() {
+				if err != nil { // without a code it would have the code 0
+					err = asRPC(err)
+				}
+			}()
 			switch method {
 			case methodElicit:
 				return askCaller[mcp.ElicitResult](ctx, s, method, req.GetParams())

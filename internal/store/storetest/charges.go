@@ -17,7 +17,7 @@ func charged(id, owner string, effect tool.Effect, lease time.Duration) dedupe.R
 }
 
 // charges: where a claim counts stands in its record, whatever becomes of it,
-// until a later claim takes its place.
+// until a later claim takes its place. What a person has denied counts nowhere.
 func charges(s *suite) {
 	want := func(when, id, want string) {
 		s.Helper()
@@ -61,6 +61,13 @@ func charges(s *suite) {
 	s.settle(settlement("taken", "bob", 2, dedupe.NotRun))
 	s.wantVerdict(s.admit(charged("taken", "carol", tool.NonIdempotent, long)), dedupe.OutcomeUnknown)
 	want("in doubt", "taken", his.Draw.Counter)
+
+	asks := charged("denied", "alice", tool.NonIdempotent, long)
+	s.admit(asks)
+	s.settle(holds("denied", "alice"))
+	want("held", "denied", asks.Draw.Counter)
+	s.settle(decision("denied", "alice", 1, dedupe.Done))
+	want("denied", "denied", "")
 }
 
 // fields: an optional field takes its effect.
