@@ -34,7 +34,6 @@ serial="
 ./internal/call TestEveryPartOfAResultCanBeLeftOut TestResultsThatDoNotFitBesideEachOther
 ./internal/app TestAnIdleSessionIsSmall TestAFacesRefusalIsShort TestASecretInTheWrongPlaceIsNotShown
 ./internal/app TestAListOfToolsIsReadWithoutCompilingIt
-./internal/backend/mcptool TestManyBlocksTakeLittle TestAListOfManyToolsTakesLittle
 ./internal/store/embedded TestDamageIsFound TestTornPagesAreFound TestALossOfPowerLeavesAWholeCommitOrNone
 ./internal/store/embedded TestLargeOutputsDoNotOutgrowTheFile TestALargeRecordIsMovedInAFullFile
 ./internal/store/embedded TestAFullStoreOfOpenCallsOpens TestWhatIsFoundIsMoved
@@ -45,7 +44,7 @@ serial="
 ./server TestWhatManyCallsAreToldFits TestAnOverviewFitsAMessage TestACompactedConversationIsServed
 ./server TestALargeFirstMessageIsNotLost TestALargeConversationIsReceived
 ./test/e2e TestRepairOfCallsToRealServers TestPayloadsOfAnUntrustedServer
-./test/e2e TestCLICheckNamesEveryMistake TestAServerWithALongListOfTools
+./test/e2e TestCLICheckNamesEveryMistake TestAServerWithALongListOfTools TestOutputsDoNotOutgrowTheVolume
 "
 all=$(grep -roE --include='*_test.go' --exclude-dir=node_modules --exclude-dir='.?*' '^func Test[A-Za-z0-9]+\(' .)
 serial_packages=

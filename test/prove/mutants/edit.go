@@ -13,6 +13,8 @@ func one(name, file, before, after string, by Suite) Mutant {
 	return Mutant{Name: name, Edits: []Edit{{In: file, Old: before, New: after}}, Suite: by}
 }
 
+// short is a mutant that is part of the short form: one of those that a suite catches, since one
+// shows that it can fail. Each costs a build of all that is above what it changes.
 func short(m Mutant) Mutant {
 	m.Short = true
 	return m

@@ -32,7 +32,7 @@ func effects() []Mutant {
 		never("effect.go: any number is allowed", "dedupe.Contend", "EffectKey", memoryEffects),
 		never("effect.go: its own claim, asked for again, is refused", "dedupe.Request.contends", "Claimed", memoryEffects),
 		never("rows.go: a tenant's effect is its conversation's", "dedupe.effectKey", "WholeTenant", memoryEffects),
-		short(never("step.go: nobody holds an effect", "dedupe.admitting.apply", "holds", memoryEffects)),
+		never("step.go: nobody holds an effect", "dedupe.admitting.apply", "holds", memoryEffects),
 		never("step.go: an effect is not compared", "dedupe.admitting.decide", "contends", memoryEffects),
 		instead("step.go: an effect is refused and charged", "dedupe.admitting.decide", "refusal\n\t\t\treturn", "refusal\n\t\t\ta.move(&old.Record, &next)\n\t\t\tfor _, c := range a.tallies {\n\t\t\t\ta.rows.SetValue(tallyKey(a.Call, c.counter), c.encode(), a.keep)\n\t\t\t}\n\t\t\treturn", memoryEffects),
 		instead("step.go: holders are forgotten before the window is over", "dedupe.admitting.apply", "req.EffectKey.Keep(a.keep)", "keep", memoryEffects),

@@ -1,10 +1,5 @@
 package mutants
 
-// The files that calls are found by.
-const (
-	embeddedIndex = "internal/store/embedded/index.go"
-)
-
 // finds: each call that has a term is found, once, for as long as it is to be.
 func finds() []Mutant {
 	onRedis := func(cases string) Suite {

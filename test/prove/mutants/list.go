@@ -14,10 +14,10 @@ func machine() []Mutant {
 	return []Mutant{
 		short(always("state.go: settle asks for no epoch", "dedupe.Settlement.owns", "Epoch == s", memoryHistories)),
 		always("state.go: settle asks for no owner", "dedupe.Settlement.owns", "Owner", memoryHistories),
-		short(Mutant{Name: "state.go: settle asks for nothing", Suite: memoryHistories, Edits: []Edit{
+		{Name: "state.go: settle asks for nothing", Suite: memoryHistories, Edits: []Edit{
 			{In: stateMachine, Old: "r.Owner == s.Owner && (r.Epoch == s.Epoch || s.Epoch == 0 && s.State == NotRun)", New: "true"},
 			{In: stateMachine, Old: "if !r.mayBecome(s, now) {", New: "if false {"},
-		}}),
+		}},
 		{Name: "state.go: DONE is overwritten", Suite: memoryHistories, Edits: []Edit{
 			{In: stateMachine, Old: "if r.State == s.State {", New: "if r.State == s.State && r.State != Done {"},
 			{In: stateMachine, Old: "case NotRun:\n\t\treturn s.State == Done", New: "case NotRun, Done:\n\t\treturn s.State == Done"},
@@ -35,7 +35,7 @@ func machine() []Mutant {
 		never("state.go: only the request's effect counts", "dedupe.Record.contest", "r.Effect", memoryHistories),
 		never("state.go: a running lease is taken", "dedupe.Record.contest", "LeaseUntil) && !succeeds(req", memoryHistories),
 		always("state.go: the next incarnation waits for the lease", "dedupe.Record.contest", "succeeds", memoryHistories),
-		short(instead("tenure.go: an earlier incarnation decides too", "dedupe.succeeds", "> earlier", "!= earlier", memoryHistories)),
+		instead("tenure.go: an earlier incarnation decides too", "dedupe.succeeds", "> earlier", "!= earlier", memoryHistories),
 		instead("tenure.go: any instance decides", "dedupe.succeeds", "instance == of", `instance+of != ""`, memoryHistories),
 		never("state.go: a claim is not its owner's own", "dedupe.Record.contest", "Owner == req", memoryHistories),
 		never("state.go: a late request claims what its owner gave back", "dedupe.Record.again", "Owner", memoryHistories),
@@ -46,7 +46,7 @@ func machine() []Mutant {
 		instead("state.go: UNKNOWN may be claimed", "dedupe.Record.admit", "r, OutcomeUnknown, false", "r.claim(req, now), Won, true", memoryHistories),
 		always("state.go: an expired claim is told as running", "dedupe.Record.Observed", "Claimed", memoryHistories),
 
-		short(instead("state.go: a held call runs unasked", "dedupe.Record.begin", "r, AwaitsApproval, false", "r.claim(req, now), Won, true", memoryHistories)),
+		instead("state.go: a held call runs unasked", "dedupe.Record.begin", "r, AwaitsApproval, false", "r.claim(req, now), Won, true", memoryHistories),
 		instead("state.go: a call that asks is not held", "dedupe.Record.begin", "hold(req, now), AwaitsApproval", "claim(req, now), Won", memoryHistories),
 		never("state.go: who only asks claims", "dedupe.Record.Admit", "HoldOnly", memoryHistories),
 		instead("state.go: an approval is lost with the claim", "dedupe.Record.claim", "r.Approval", "nil", memoryHistories),

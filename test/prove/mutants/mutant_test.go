@@ -18,11 +18,18 @@ import (
 
 const root = "../../.." // of the module
 
-// TestUpToDate: every mutant still has the text that it changes.
+// TestUpToDate: every mutant still has the text that it changes, and none is a second
+// one of its suite in the short form.
 func TestUpToDate(t *testing.T) {
 	t.Parallel()
-	names := map[string]bool{}
+	names, short := map[string]bool{}, map[Suite]string{}
 	for _, m := range All() {
+		if other := short[m.Suite]; m.Short && other != "" {
+			t.Errorf("%q and %q are both short", other, m.Name)
+		}
+		if m.Short {
+			short[m.Suite] = m.Name
+		}
 		if names[m.Name] {
 			t.Errorf("there are two mutants %q", m.Name)
 		}

@@ -140,7 +140,6 @@ func declaration(function string) *regexp.Regexp {
 
 // made is the text of a file with the edit in it.
 func (e Edit) made(text string) (string, error) {
-	begin, end := 0, len(text)
 	_, function := e.function()
 	if function == "" {
 		if n := strings.Count(text, e.Old); n != 1 {
@@ -160,7 +159,7 @@ func (e Edit) made(text string) (string, error) {
 	body := slices.IndexFunc(parsed.Decls, func(d ast.Decl) bool { return fset.Position(d.Pos()).Offset == at[0] })
 	var places [][2]int
 	if e.by == nil {
-		begin, end = span(fset, parsed.Decls[body])
+		begin, end := span(fset, parsed.Decls[body])
 		places = found(text[begin:end], e.Old, begin)
 	} else {
 		places = e.by.innermost(fset, parsed.Decls[body], text, e.Old)

@@ -11,7 +11,7 @@ var (
 // steps: what a request reads and writes, on every engine.
 func steps() []Mutant {
 	return []Mutant{
-		short(instead("step.go: a record lives for the lease", "dedupe.admitting.apply", "Retention", "Lease", memoryHistories)),
+		instead("step.go: a record lives for the lease", "dedupe.admitting.apply", "Retention", "Lease", memoryHistories),
 		instead("step.go: the clock of a process that was held up", "dedupe.admitting.decide", "req, a.now", "req, a.now.Add(-20*time.Millisecond)", memoryHistories),
 		instead("step.go: an expired claim is told as running", "dedupe.noting.apply", "Observed(n.now)", "Record", memoryHistories),
 		never("step.go: a superseded settlement is stored", "dedupe.settling.apply", "Binds", stepWrites),
