@@ -69,11 +69,12 @@ if [ "${1:-}" = -without-e2e ]; then
 	shift
 	e2e=$(tools/e2e.sh -packages)
 	without="$without $e2e"
-	# shellcheck disable=SC2086 # one word per package
-	serial_packages=$(printf '%s\n' $serial_packages | grep -vxF "$e2e")
 fi
+packages=$($GO list -f '{{.Dir}}' ./... | sed "s#^$PWD#.#") # but those of which all is tagged
 # shellcheck disable=SC2086 # one word per package
-others=$($GO list -f '{{.Dir}}' ./... | sed "s#^$PWD#.#" | grep -vxF "$(printf '%s\n' $without)")
+others=$(printf '%s\n' "$packages" | grep -vxF "$(printf '%s\n' $without)")
+# shellcheck disable=SC2086
+serial_packages=$(printf '%s\n' $serial_packages | sort -u | grep -xF "$packages" | grep -vxF "${e2e:--}")
 
 # A test that has ended is not waited for: the race detector would do so for a second.
 export GORACE="atexit_sleep_ms=0${GORACE:+ $GORACE}"
