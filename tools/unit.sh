@@ -2,10 +2,10 @@
 # Runs the unit tests, each once: Go and nothing else.
 #
 # usage: unit.sh [-without-e2e] [flags of go test, such as -race]
-#        unit.sh -serial    prints the pattern of the tests that are not raced, see below
+#        unit.sh -serial    prints the pattern of the tests that are not raced, see below,
+#                           and in a line of its own their packages
 #
-# -without-e2e leaves out the packages that have end-to-end tests too, but for the tests
-# that are not raced: e2e.sh runs all others of those.
+# -without-e2e leaves out the packages that have end-to-end tests too: e2e.sh runs them.
 set -eu
 cd "$(dirname "$0")/.."
 GO=${GO:-go}
@@ -25,22 +25,27 @@ for package in $alone; do
 	done
 done
 
-# One caller who does the same some hundred times, in packages whose other tests are
-# raced: once more the detector would see nothing new, and it makes them ten times
-# slower.
+# One caller who does the same some hundred times, or many who do on eleven kinds of Redis
+# what TestOneServer does on one, in packages whose other tests are raced: once more the
+# detector would see nothing new, and it makes them up to ten times slower.
 serial="
 ./internal/call TestPayloadsInResults TestPayloadsInBlocks TestPayloadsInErrors TestPayloadsInItems
 ./internal/call TestPayloadsInPages TestPayloadsInDefinitions TestPayloadsOfTrustedTools
 ./internal/call TestEveryPartOfAResultCanBeLeftOut TestResultsThatDoNotFitBesideEachOther
+./internal/app TestAnIdleSessionIsSmall TestAFacesRefusalIsShort TestASecretInTheWrongPlaceIsNotShown
+./internal/app TestAListOfToolsIsReadWithoutCompilingIt
 ./internal/store/embedded TestDamageIsFound TestTornPagesAreFound TestALossOfPowerLeavesAWholeCommitOrNone
 ./internal/store/embedded TestLargeOutputsDoNotOutgrowTheFile TestALargeRecordIsMovedInAFullFile
 ./internal/store/embedded TestAFullStoreOfOpenCallsOpens TestWhatIsFoundIsMoved
 ./internal/store/journal TestEveryByteDamaged TestACrashAfterEachCallToTheDisk TestNothingAcknowledgedIsEverLost
+./internal/store/redisstore TestEveryKindOfRedis TestKilledProcessesOfEveryKindOfRedis
 ./internal/definition TestAServerThatRenamesItsToolsFillsNothing
 ./retry TestBudgetChargesNothingForARefusal
 ./server TestWhatManyCallsAreToldFits TestAnOverviewFitsAMessage TestACompactedConversationIsServed
 ./server TestALargeFirstMessageIsNotLost TestALargeConversationIsReceived
 ./test/bench TestAllocationsOfACall
+./test/e2e TestRepairOfCallsToRealServers TestPayloadsOfAnUntrustedServer
+./test/e2e TestCLICheckNamesEveryMistake TestAServerWithALongListOfTools TestOutputsDoNotOutgrowTheVolume
 "
 all=$(grep -roE --include='*_test.go' --exclude-dir=node_modules --exclude-dir='.?*' '^func Test[A-Za-z0-9]+\(' .)
 serial_packages=
@@ -58,15 +63,19 @@ done <<EOF
 $(printf '%s' "$serial" | grep .)
 EOF
 serial_tests="^(${serial_tests#|})\$"
-[ "${1:-}" != -serial ] || { echo "$serial_tests"; exit; }
+[ "${1:-}" != -serial ] || { printf '%s\n%s\n' "$serial_tests" "$serial_packages"; exit; }
 
 without=$alone
 if [ "${1:-}" = -without-e2e ]; then
 	shift
-	without="$without $(tools/e2e.sh -packages)"
+	e2e=$(tools/e2e.sh -packages)
+	without="$without $e2e"
 fi
+packages=$($GO list -f '{{.Dir}}' ./... | sed "s#^$PWD#.#") # but those of which all is tagged
 # shellcheck disable=SC2086 # one word per package
-others=$($GO list -f '{{.Dir}}' ./... | sed "s#^$PWD#.#" | grep -vxF "$(printf '%s\n' $without)")
+others=$(printf '%s\n' "$packages" | grep -vxF "$(printf '%s\n' $without)")
+# shellcheck disable=SC2086
+serial_packages=$(printf '%s\n' $serial_packages | sort -u | grep -xF "$packages" | grep -vxF "${e2e:--}")
 
 # A test that has ended is not waited for: the race detector would do so for a second.
 export GORACE="atexit_sleep_ms=0${GORACE:+ $GORACE}"

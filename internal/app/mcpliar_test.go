@@ -133,7 +133,7 @@ func TestGiantNotifications(t *testing.T) {
 }
 
 // A refusal is short, however long what it is about was: a name that differs from its header's came back whole.
-func TestARefusalIsShort(t *testing.T) {
+func TestAFacesRefusalIsShort(t *testing.T) {
 	s := newShop(t)
 	long := strings.Repeat("n", 3<<20)
 	body := strings.Replace(payment("1", "", "2026-07-28"), `"name":"pay"`, `"name":"`+long+`"`, 1)

@@ -4,16 +4,12 @@ package redisstore
 
 import (
 	"encoding/json"
-	"fmt"
 	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
-	"slices"
 	"strings"
-	"sync/atomic"
 	"testing"
-	"time"
 
 	"github.com/sidecall/sidecall/dedupe"
 	"github.com/sidecall/sidecall/internal/store/storetest"
@@ -37,44 +33,32 @@ var topologies = map[string]func(*testing.T) crashJob{
 	"ACL, Cluster and WAIT": waiting(clusteredWithLeastRights),
 }
 
-// whole are kinds that together have everything in which one differs from another.
+// whole is the kind with everything in which one differs from the server of TestOneServer.
 // The others have of the suite what depends on that; the whole of it on all of them
 // is a proof, test/prove/whole.
-var whole = []string{"standalone", "Sentinel, TLS", "ACL, Cluster and WAIT"}
+const whole = "ACL, Cluster and WAIT"
 
 // What every store must do, on every kind of Redis.
-func TestConformance(t *testing.T) {
+func TestEveryKindOfRedis(t *testing.T) {
 	t.Parallel()
 	for name, topology := range topologies {
+		if name == "standalone" && !harness.Whole() {
+			continue // is TestOneServer's
+		}
 		t.Run(strings.ReplaceAll(name, " ", "_"), func(t *testing.T) {
 			t.Parallel()
-			conformance(t, topology, !harness.Whole() && !slices.Contains(whole, name))
+			options, err := topology(t).options()
+			if err != nil {
+				t.Fatal(err)
+			}
+			conformance(t, options, !harness.Whole() && name != whole)
 		})
 	}
 }
 
-func conformance(t *testing.T, topology func(*testing.T) crashJob, brief bool) {
-	t.Helper()
-	options, err := topology(t).options()
-	if err != nil {
-		t.Fatal(err)
-	}
-	var n atomic.Int32
-	storetest.Run(t, storetest.Harness{
-		Lease: 400 * time.Millisecond,
-		Brief: brief,
-		Open: func(t testing.TB) dedupe.Store {
-			// Each case has its own keys on the same servers.
-			own := options
-			own.KeyPrefix = fmt.Sprintf("sidecall:case-%d:", n.Add(1))
-			return open(t, own)
-		},
-	})
-}
-
 // Processes that are killed in the middle of their calls never run one twice,
 // on every kind of Redis.
-func TestKilledProcessesNeverRunACallTwice(t *testing.T) {
+func TestKilledProcessesOfEveryKindOfRedis(t *testing.T) {
 	t.Parallel()
 	for name, topology := range topologies {
 		t.Run(strings.ReplaceAll(name, " ", "_"), func(t *testing.T) {

@@ -1,34 +1,20 @@
 package mutants
 
-// The files that the mutants change.
+// The files of the mutants that replace a text of a file.
 const (
 	stateMachine = "dedupe/state.go"
-	embeddedRows = "internal/store/embedded/rows.go"
-	transaction  = "internal/store/embedded/txn.go"
-	database     = "internal/store/embedded/database.go"
-	storeFile    = "internal/store/embedded/file.go"
-	reopen       = "internal/store/embedded/open.go"
-	tallies      = "dedupe/tally.go"
-	claim        = "dedupe/claim.go"
-	incarnation  = "dedupe/fence.go"
-	tenure       = "dedupe/tenure.go"
-	fence        = "dedupe/fence.go"
-	dedupeFile   = "dedupe/dedupe.go"
 	ticket       = "dedupe/ticket.go"
 	callTries    = "internal/call/tries.go"
-	callAttempt  = "internal/call/attempt.go"
-	callSettle   = "internal/call/settle.go"
 	callRun      = "internal/call/run.go"
-	callClaim    = "internal/call/claim.go"
-	httpRequest  = "internal/backend/httptool/request.go"
-	httpRedirect = "internal/backend/httptool/redirect.go"
 )
 
-// one is a mutant of one edit.
+// one is a mutant that replaces a text of a file: of what is no function, is no Go, or takes lines to say.
 func one(name, file, before, after string, by Suite) Mutant {
-	return Mutant{Name: name, Edits: []Edit{{file, before, after}}, Suite: by}
+	return Mutant{Name: name, Edits: []Edit{{In: file, Old: before, New: after}}, Suite: by}
 }
 
+// short is a mutant that is part of the short form: one of those that a suite catches, since one
+// shows that it can fail. Each costs a build of all that is above what it changes.
 func short(m Mutant) Mutant {
 	m.Short = true
 	return m

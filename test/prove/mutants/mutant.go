@@ -14,7 +14,6 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
-	"strings"
 )
 
 // Mutant is one broken promise.
@@ -29,8 +28,14 @@ type Mutant struct {
 	Short bool
 }
 
-// Edit replaces a text of a file, which must be there exactly once.
-type Edit struct{ File, Old, New string }
+// Edit replaces words of a function, or a text of a file, which must be there exactly once.
+type Edit struct {
+	// In is the function, "dedupe.Record.settle": the directory of its package, its type
+	// and its name; or the file.
+	In       string
+	Old, New string
+	by       *operator // breaks what has the words, in place of New; see operator.go
+}
 
 // Suite is a set of tests.
 type Suite struct {
@@ -88,7 +93,10 @@ func test(pkg, name string) Suite {
 func (m Mutant) changed(root string) (map[string]string, error) {
 	changed := map[string]string{}
 	for _, e := range m.Edits {
-		path := filepath.Join(root, filepath.FromSlash(e.File))
+		path, err := e.file(root)
+		if err != nil {
+			return nil, fmt.Errorf("mutant %q is stale: %w", m.Name, err)
+		}
 		if _, edited := changed[path]; !edited {
 			text, err := os.ReadFile(path)
 			if err != nil {
@@ -96,11 +104,9 @@ func (m Mutant) changed(root string) (map[string]string, error) {
 			}
 			changed[path] = string(text)
 		}
-		text := changed[path]
-		if n := strings.Count(text, e.Old); n != 1 {
-			return nil, fmt.Errorf("mutant %q is stale: %s has %d times %q, want once", m.Name, e.File, n, e.Old)
+		if changed[path], err = e.made(changed[path]); err != nil {
+			return nil, fmt.Errorf("mutant %q is stale: %w", m.Name, err)
 		}
-		changed[path] = strings.Replace(text, e.Old, e.New, 1)
 	}
 	return changed, nil
 }

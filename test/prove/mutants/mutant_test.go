@@ -3,6 +3,7 @@ package mutants
 import (
 	"encoding/json"
 	"errors"
+	"fmt"
 	"go/ast"
 	"go/importer"
 	"go/parser"
@@ -18,11 +19,18 @@ import (
 
 const root = "../../.." // of the module
 
-// TestUpToDate: every mutant still has the text that it changes.
+// TestUpToDate: every mutant still has the text that it changes, and none is a second
+// one of its suite in the short form.
 func TestUpToDate(t *testing.T) {
 	t.Parallel()
-	names := map[string]bool{}
+	names, short := map[string]bool{}, map[string]string{}
 	for _, m := range All() {
+		if suite := fmt.Sprint(m.Suite); m.Short {
+			if other := short[suite]; other != "" {
+				t.Errorf("%q and %q are both short", other, m.Name)
+			}
+			short[suite] = m.Name
+		}
 		if names[m.Name] {
 			t.Errorf("there are two mutants %q", m.Name)
 		}
@@ -48,7 +56,8 @@ func TestTheyCompile(t *testing.T) {
 	args := []string{"list", "-export", "-deps", "-json=Dir,ImportPath,Export,GoFiles"}
 	for _, m := range All() {
 		for _, e := range m.Edits {
-			args = append(args, "./"+filepath.Dir(e.File))
+			dir, _ := e.function()
+			args = append(args, "./"+dir)
 		}
 	}
 	list := exec.CommandContext(t.Context(), "go", args...)
@@ -119,7 +128,7 @@ func TestOverlay(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	m := Mutant{Name: "m", Edits: []Edit{{"a.go", "one", "1"}, {"a.go", "two", "2"}}}
+	m := Mutant{Name: "m", Edits: []Edit{{In: "a.go", Old: "one", New: "1"}, {In: "a.go", Old: "two", New: "2"}}}
 	write("one two")
 	if _, err := m.overlay(root, dir); err != nil {
 		t.Fatal(err)
@@ -132,6 +141,59 @@ func TestOverlay(t *testing.T) {
 		write(stale)
 		if _, err := m.overlay(root, dir); err == nil || !strings.Contains(err.Error(), "stale") {
 			t.Errorf("%q: %v", stale, err)
+		}
+	}
+}
+
+func TestOperators(t *testing.T) {
+	t.Parallel()
+	root := t.TempDir()
+	text := `package a
+
+// A says a && b. if c { d() }
+func A(a, b bool) bool { return a && b }
+
+type T[K any] struct{}
+
+func (t *T[K]) A(a, b, c bool) {
+	switch {
+	case a &&
+		b, c:
+		d(a)
+	case e(c):
+		d(b, func() bool { return a || b })
+	}
+}
+`
+	if err := os.WriteFile(filepath.Join(root, "a.go"), []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		m            Mutant
+		was, becomes string // of the text; nothing where there is no such place, or several
+	}{
+		{never("a condition", ".T.A", "e(", Suite{}), "case e(c)", "case false && (e(c))"},
+		{never("one of two", ".T.A", "c", Suite{}), "", ""},
+		{never("one in two lines", ".T.A", "a && b", Suite{}), "a &&\n\t\tb", "false && (a &&\n\t\tb)"},
+		{always("an operand", ".A", "b", Suite{}), "a && b }", "a && (true || (b)) }"},
+		{always("in a function in it", ".T.A", "||", Suite{}), "a || b", "(true || (a || b))"},
+		{without("a statement", ".T.A", "d(a", Suite{}), "d(a)\n", "\n"},
+		{without("one in another", ".T.A", "d(", Suite{}), "", ""},
+		{without("what is not there", ".T.A", "f", Suite{}), "", ""},
+		{without("a function that is not there", ".B", "d(", Suite{}), "", ""},
+		{instead("words", ".T.A", "a&&b", "!a", Suite{}), "a &&\n\t\tb", "!a"},
+		{instead("words of two places", ".T.A", "d(", "e(", Suite{}), "", ""},
+	} {
+		changed, err := c.m.changed(root)
+		if c.was == "" {
+			if err == nil || !strings.Contains(err.Error(), "stale") {
+				t.Errorf("%s: %v", c.m.Name, err)
+			}
+			continue
+		}
+		want := strings.Replace(text, c.was, c.becomes, 1)
+		if got := changed[filepath.Join(root, "a.go")]; err != nil || got != want || want == text {
+			t.Errorf("%s: %v\n%s", c.m.Name, err, got)
 		}
 	}
 }

@@ -2,16 +2,15 @@ package mutants
 
 // owners: a name, a record and a tool's place are not taken by who comes later.
 func owners() []Mutant {
-	const owner, request, session = "internal/catalog/owner.go", "server/request.go", "internal/backend/worker/session.go"
 	keeps, said := test("./internal/catalog", "TestWhoServesANameKeepsIt"), test("./internal/catalog", "TestWhoseANameIsByTheConfig")
 	return []Mutant{
-		one("catalog: who sorts first takes a name", owner, "made := claim{owns: owned && (lists || awaited), serves: lists}", "made := claim{owns: owned && false, serves: lists}", keeps),
-		one("catalog: a prefix keeps nobody out", owner, "made.config = 2 * len(s.announced.Prefix)", "made.config = 0", said),
-		one("catalog: what the config mentions counts for nothing", owner, "made.config++\n", "\n", said),
-		one("catalog: a config that takes over forgets whose names are", "internal/catalog/generation.go", "\tg.owned = owned\n", "\tg.owned = owned\n\tclear(owned)\n", test("./internal/catalog", "TestNamesOverAConfig")),
-		one("server: the order of profiles makes a tenant", request, "slices.Sorted(slices.Values(offered))", "slices.Clone(offered)", test("./server", "TestListenersThatOfferTheSame")),
-		one("server: a listener is no tenant", "server/grpc.go", `ofTenant(tenantOf(offered))`, `ofTenant("")`, test("./server", "TestAListenerReachesOnlyWhatCameThroughIt")),
-		one("worker: what was under way proves that a worker lives", session, "if began && now != heard {", "if (began || true) && now != heard {", test("./internal/backend/worker", "TestAWorkerThatComesBeforeItsEnd")),
-		one("worker: a worker of one tenant serves all", session, `(s.tenant == "" || s.tenant == call.Tenant)`, "true", test("./internal/backend/worker", "TestTenants")),
+		never("catalog: who sorts first takes a name", "internal/catalog.source.claim", "owned && (lists || awaited)", keeps),
+		instead("catalog: a prefix keeps nobody out", "internal/catalog.source.claim", "2 * len(s.announced.Prefix)", "0", said),
+		instead("catalog: what the config mentions counts for nothing", "internal/catalog.source.claim", "made.config++", "", said),
+		instead("catalog: a config that takes over forgets whose names are", "internal/catalog.Generation.Inherit", "owned\n\tg", "owned\n\tclear(owned)\n\tg", test("./internal/catalog", "TestNamesOverAConfig")),
+		instead("server: the order of profiles makes a tenant", "server.tenantOf", "Sorted(slices.Values(offered))", "Clone(offered)", test("./server", "TestListenersThatOfferTheSame")),
+		instead("server: a listener is no tenant", "server.GRPC.agents", "tenantOf(offered)", `""`, test("./server", "TestAListenerReachesOnlyWhatCameThroughIt")),
+		always("worker: what was under way proves that a worker lives", "internal/backend/worker.session.proven", "began", test("./internal/backend/worker", "TestAWorkerThatComesBeforeItsEnd")),
+		always("worker: a worker of one tenant serves all", "internal/backend/worker.session.takes", `tenant == ""`, test("./internal/backend/worker", "TestTenants")),
 	}
 }

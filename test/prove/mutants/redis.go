@@ -2,14 +2,8 @@ package mutants
 
 // The files of the engine on Redis.
 const (
-	stepLua           = "internal/store/redisstore/step.lua"
-	redisRows         = "internal/store/redisstore/rows.go"
-	redisCommand      = "internal/store/redisstore/command.go"
-	redisLane         = "internal/store/redisstore/lane.go"
-	redisStamp        = "internal/store/redisstore/stamp.go"
-	redisPipeline     = "internal/store/redisstore/pipeline.go"
-	redisTenure       = "internal/store/redisstore/tenure.go"
-	redisConversation = "internal/store/redisstore/conversation.go"
+	stepLua      = "internal/store/redisstore/step.lua"
+	redisCommand = "internal/store/redisstore/command.go"
 )
 
 var (
@@ -43,8 +37,8 @@ func redis() []Mutant {
 		one("step.lua: only the first row is compared", stepLua, "for i = 1, count do\n  local text", "for i = 1, math.min(1, count) do\n  local text", doneIfTrue),
 		one("step.lua: what is there and empty is not there", stepLua, "text and (text == '' and '\\1' or text) or ''", "text or ''", doneIfTrue),
 		one("step.lua: a step is done however early", stepLua, "local answer = now < from and {now}", "local answer = nil", doneIfTrue),
-		short(one("step.lua: something is written before anything is compared", stepLua, "local answer = now < from and {now}",
-			"local answer = now < from and {now}\nif #keys > count then redis.call('SET', keys[#keys], args[#args]) end\n", doneIfTrue)),
+		one("step.lua: something is written before anything is compared", stepLua, "local answer = now < from and {now}",
+			"local answer = now < from and {now}\nif #keys > count then redis.call('SET', keys[#keys], args[#args]) end\n", doneIfTrue),
 		one("step.lua: a list may have any length", stepLua, "if redis.call('LLEN', key) ~= tonumber(amount) then", "if false then", stepDoes),
 		one("step.lua: a text that is changed is kept for ever", stepLua, "text, 'KEEPTTL')", "text)", stepDoes),
 		one("step.lua: nothing is deleted", stepLua, "    redis.call('DEL', key)\n", "", stepDoes),
@@ -55,32 +49,31 @@ func redis() []Mutant {
 		one("step.lua: a message that is larger than asked for is not told", stepLua, "if left >= 0 or #told == before then", "if left >= 0 then", redisReads),
 		one("step.lua: nobody is told of a settlement", stepLua, "    redis.pcall('PUBLISH', text, key)\n", "", redisWaits),
 
-		one("redisstore: who panics keeps the lane", redisPipeline, "		if group := l.next(again); len(group) > 0 {", "		if group := again; len(group) > 0 {", test("./internal/store/redisstore", "TestAStepThatPanics")),
-		short(one("redisstore: what has changed something is decided again", redisCommand, "case done && r.changes():", "case false:", redisSteps)),
-		short(one("redisstore: whatever is decided is sure", redisRows, "!r.changes() && bytes.Equal(", "true || bytes.Equal(", laterTime)),
-		one("redisstore: what is believed is told", redisRows, "r.guess, found = true, row{key", "found = row{key", redisHistories),
-		one("redisstore: what another step may have written is told", redisRows, "		r.guess = true\n", "", notBelieved),
-		short(one("redisstore: a lease counts from when it was decided", redisRows, "	sinceWritten(&stored.Record, r.now)\n", "	sinceWritten(&stored.Record, r.now)\n	whenWritten(&stored.Record, r.now)\n", longEnough)),
-		one("redisstore: a lease is told as it was decided", redisRows, "whenWritten(w.record, at)", "whenWritten(w.record, r.now)", longEnough),
-		one("redisstore: a settlement tells nobody who waits", redisRows, "	if waited && !stored.Mark {\n", "	if false {\n", redisWaits),
-		one("redisstore: nobody waits", stepFile, "case told.Verdict == InFlight:", "case false:", redisWaits),
-		one("redisstore: a tenure counts from when it was decided", redisTenure, "is.Until = at.Add(is.Until.Sub(r.now))", "_ = at", longEnough),
+		instead("redisstore: who panics keeps the lane", "internal/store/redisstore.pipeline.sendAlone", "l.next(again)", "again", test("./internal/store/redisstore", "TestAStepThatPanics")),
+		short(never("redisstore: what has changed something is decided again", "internal/store/redisstore.command.hear", "changes", redisSteps)),
+		short(always("redisstore: whatever is decided is sure", "internal/store/redisstore.rows.sure", "changes() && bytes", laterTime)),
+		instead("redisstore: what is believed is told", "internal/store/redisstore.rows.believe", "r.guess, found = true, row", "found = row", redisHistories),
+		without("redisstore: what another step may have written is told", "internal/store/redisstore.rows.believe", "guess = true", notBelieved),
+		short(instead("redisstore: a lease counts from when it was decided", "internal/store/redisstore.rows.SetCall", "now)\n\tfrom := len(r", "now)\n\twhenWritten(&stored.Record, r.now)\n\tfrom := len(r", longEnough)),
+		instead("redisstore: a lease is told as it was decided", "internal/store/redisstore.rows.end", "record, at", "record, r.now", longEnough),
+		never("redisstore: a settlement tells nobody who waits", "internal/store/redisstore.rows.SetCall", "stored", redisWaits),
+		never("redisstore: nobody waits", "dedupe.admitting.apply", "InFlight", redisWaits),
+		instead("redisstore: a tenure counts from when it was decided", "internal/store/redisstore.Store.Bid", "is.Until = at.Add(is.Until.Sub(r.now))", "_ = at", longEnough),
 
-		short(one("redisstore: what differs is done", redisCommand, "if done = !several; len(texts) == 1 {", "if done = true; len(texts) == 1 {", redisSteps)),
+		instead("redisstore: what differs is done", "internal/store/redisstore.rows.hear", "!several;", "true;", redisSteps),
 		one("redisstore: what an error may have changed is believed", redisCommand, "	if c.err != nil {\n		r.forget()\n", "	if c.err != nil {\n", afterAnError),
-		one("redisstore: another's clock counts for what was told", redisRows, "	if r.now.IsZero() {", "	if true {", timeTold),
-		one("redisstore: what may not be true fails a step", redisCommand, "	if r.sure() {", "	if r.sure() || r.failed != nil {", redisOutputs),
-		one("redisstore: a row is corrected, and the record that it was is not", redisCommand, "read.text, read.record = body, nil", "read.text = body", redisHistories),
-		one("redisstore: nothing that is written waits for replicas", redisPipeline, "changes = changes || c.rows.changes()", "changes = false", waitOnCluster),
-		short(one("redisstore: what is looked at is told of an earlier time", redisCommand, "case done && r.changes():", "case done:", laterTime)),
-		one("redisstore: what was said is told of a later time", redisRows, "	if r.now.IsZero() {", "	if r.now.Before(l.clock.now()) {", oneInstant),
-		one("redisstore: a step is decided for ever", redisCommand, "c.tried > mostDecisions {", "c.tried > 100*mostDecisions {", notForEver),
-		one("step.go: what is said again is not written again, seen on Redis", stepFile, "		rows.SetCall(s.Call, &s.next, 0, nil)\n", "", saidAgain),
-		one("redisstore: what was read counts anew from each step", redisStamp, "if t.Location() == ofStep {", "if !t.IsZero() {", redisHistories),
-		one("redisstore: half of a stamp is one", redisStamp, "; once == twice {", `; once != "" || once == twice {`, impossibleState),
-		one("redisstore: a lane remembers any number of rows", redisLane, "len(l.recent) >= mostRows {", "len(l.recent) < 0 {", someRows),
+		always("redisstore: another's clock counts for what was told", "internal/store/redisstore.rows.begin", "IsZero", timeTold),
+		instead("redisstore: what may not be true fails a step", "internal/store/redisstore.command.decide", "sure() {", "sure() || r.failed != nil {", redisOutputs),
+		instead("redisstore: a row is corrected, and the record that it was is not", "internal/store/redisstore.rows.hear", "text, read.record = body, nil", "text = body", redisHistories),
+		never("redisstore: nothing that is written waits for replicas", "internal/store/redisstore.pipeline.exchangeWith", "changes || c", waitOnCluster),
+		always("redisstore: what is looked at is told of an earlier time", "internal/store/redisstore.command.hear", "changes", laterTime),
+		instead("redisstore: what was said is told of a later time", "internal/store/redisstore.rows.begin", "IsZero()", "Before(l.clock.now())", oneInstant),
+		instead("redisstore: a step is decided for ever", "internal/store/redisstore.command.decide", "mostDecisions", "100*mostDecisions", notForEver),
+		without("step.go: what is said again is not written again, seen on Redis", "dedupe.settling.apply", "SetCall", saidAgain),
+		instead("redisstore: what was read counts anew from each step", "internal/store/redisstore.sinceWritten", "t.Location() == ofStep", "!t.IsZero()", redisHistories),
+		instead("redisstore: half of a stamp is one", "internal/store/redisstore.stampOf", "== twice", `!= "" || once == twice`, impossibleState),
+		instead("redisstore: a lane remembers any number of rows", "internal/store/redisstore.lane.expect", ">= mostRows", "< 0", someRows),
 
-		one("state.go: an expired non_idempotent claim is taken over, on Redis", stateMachine,
-			"case !r.Effect.Repeatable() || !req.Effect.Repeatable():", "case false:", redisHistories),
+		never("state.go: an expired non_idempotent claim is taken over, on Redis", "dedupe.Record.contest", "Repeatable() || !req", redisHistories),
 	}
 }

@@ -15,7 +15,7 @@ import (
 // tables are tests that are run in part by make test. Cells are the lines of go test
 // that say what came of one of their cells: one store with one case, say.
 var tables = []struct{ fault, store, pkg, run, cells string }{
-	{"conformance on every kind of Redis", "redis", "./internal/store/redisstore", "^TestConformance$", `(?m)^ {8}--- (\w+): `},
+	{"conformance on every kind of Redis", "redis", "./internal/store/redisstore", "^TestEveryKindOfRedis$", `(?m)^ {8}--- (\w+): `},
 	{"worker, agent or sidecar killed at every step, each with each store and language", "", "./test/e2e/worker", "KilledAtEveryStep$", `(?m)^ {4}--- (\w+): `},
 }
 
