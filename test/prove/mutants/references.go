@@ -6,7 +6,7 @@ func references() []Mutant {
 	const pkg = "./internal/call"
 	return []Mutant{
 		never("references: another conversation's output is read", "internal/call/result.Outputs.Read", "output", test(pkg, "TestAReferenceToAnOutputOfOthers")),
-		instead("references: a violation tells the value", "internal/call.references.conceal", "violations {", "violations[:0] {", test(pkg, "TestNoErrorTellsWhatAReferenceBrings")),
+		short(instead("references: a violation tells the value", "internal/call.references.conceal", "violations {", "violations[:0] {", test(pkg, "TestNoErrorTellsWhatAReferenceBrings"))),
 		instead("references: a violation names members of the output", "internal/call.references.hide", "v.Field = schema.Field(r.sent, path[:n]...)", "_ = n", test(pkg, "TestNoErrorTellsWhatAReferenceBrings")),
 		always("references: corrected arguments tell the value", "internal/call.resolved.invalid", "refs", test(pkg, "TestNoErrorTellsWhatAReferenceBrings")),
 		never("references: a failure tells the value", "internal/call.failing.explained", "explain", test(pkg, "TestAFailureTellsOfTheReference")),
