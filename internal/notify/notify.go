@@ -62,7 +62,7 @@ type Options struct {
 	URL    string
 	Secret []byte
 	Kinds  []Kind
-	// Transport asks, and follows no redirects; nil is one that no proxy of the environment hears.
+	// Transport asks, and follows no redirects; nil is http.DefaultTransport.
 	Transport http.RoundTripper
 	Log       *slog.Logger
 }
@@ -78,7 +78,7 @@ type Notifier struct {
 // New returns a notifier. It tells nothing until Run.
 func New(options Options) *Notifier {
 	if options.Transport == nil {
-		options.Transport = &http.Transport{ForceAttemptHTTP2: true, IdleConnTimeout: time.Minute}
+		options.Transport = http.DefaultTransport
 	}
 	if options.Log == nil {
 		options.Log = slog.New(slog.DiscardHandler)

@@ -12,7 +12,6 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"strings"
-	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -192,26 +191,6 @@ func TestAWebhookThatLeadsNowhere(t *testing.T) {
 	go n.Run(t.Context())
 	n.Tell(lost("a"))
 	harness.WaitFor(t, "it is final", func() bool { return n.Failed.Load() == 1 })
-}
-
-// What a webhook is told is for it alone, whatever HTTP_PROXY says.
-func TestNoProxyIsToldOfACall(t *testing.T) {
-	var proxied atomic.Bool
-	proxy := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { proxied.Store(true) }))
-	defer proxy.Close()
-	hook := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
-	defer hook.Close()
-	t.Setenv("HTTP_PROXY", proxy.URL)
-	n := notify.New(notify.Options{
-		URL:    strings.Replace(hook.URL, "127.0.0.1", "0.0.0.0", 1), // to what is known as this machine no proxy leads anyway
-		Secret: []byte("s"), Kinds: []notify.Kind{notify.Unknown},
-	})
-	go n.Run(t.Context())
-	n.Tell(lost("a"))
-	harness.WaitFor(t, "it is told", func() bool { return n.Sent.Load() == 1 })
-	if proxied.Load() {
-		t.Error("a proxy has read it")
-	}
 }
 
 // What cannot wait to be tried again, since too many do, is dropped, as what comes when the queue is full.
