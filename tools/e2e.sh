@@ -25,13 +25,12 @@ serial=$(tools/unit.sh -serial)
 serial_packages=$(printf '%s\n' $serial | sort -u | grep -xF "$packages")
 serial=$(printf '%s\n' "$serial" | head -n 1)
 
-# Tests wait for processes more than they compute, so that six run at a time, and these
-# beside the others. go vet is a part of make lint.
+# Tests wait for processes more than they compute, so that six run at a time. go vet is a
+# part of make lint.
 test="${GO:-go} test -tags e2e -vet=off -count=1 -timeout 15m -parallel 6"
-# shellcheck disable=SC2086 # one argument per package
-$test -run "$serial" $serial_packages &
 verdict=0
-# shellcheck disable=SC2086
+# shellcheck disable=SC2086 # one argument per package
 $test -skip "$serial" "$@" $packages || verdict=1
-wait $! || verdict=1
+# shellcheck disable=SC2086
+$test -run "$serial" $serial_packages || verdict=1
 exit $verdict
