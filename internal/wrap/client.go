@@ -37,9 +37,15 @@ func (r *Relay) said(ctx context.Context, executor Executor, text []byte) {
 	m, err := read(text)
 	switch {
 	case r.Observe != nil && (err != nil || m.ID != nil && !identified(m.ID) || m.Method == nil && m.ID == nil):
-		if s := r.server(ctx); s != nil { // what is wrong is the server's to say
-			s.tell(text)
+		s := r.server(ctx) // what is wrong is its to say
+		if s == nil {
+			return
 		}
+		if m, _ := readLoose(text); m.Method != nil && identified(m.ID) { // who can be answered if it does not
+			s.pass(text, m.ID, passing{method: *m.Method})
+			return
+		}
+		s.tell(text)
 	case err != nil:
 		code := codeParse
 		if jsontext.Value(text).IsValid() {

@@ -1,12 +1,14 @@
 package wrap_test
 
 import (
+	"encoding/base64"
 	"encoding/json"
 	"fmt"
 	"io"
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
+	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
@@ -14,6 +16,7 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/sidecall/sidecall/internal/backend/mcptool"
+	"github.com/sidecall/sidecall/internal/observed"
 	"github.com/sidecall/sidecall/internal/wrap"
 )
 
@@ -314,6 +317,21 @@ func TestOverHTTPARequestFindsNoSession(t *testing.T) {
 	if n := w.entries("initialize"); n != 2 {
 		t.Errorf("it was greeted %d times", n)
 	}
+}
+
+// One that only the server can read, as who observes passes on, is sent in the next session too.
+func TestOverHTTPWhatNobodyReadsFindsNoSession(t *testing.T) {
+	t.Parallel()
+	log := observed.To(filepath.Join(t.TempDir(), "observed"), slog.New(slog.DiscardHandler))
+	defer log.Close()
+	w := startObserved(t, "plain", true, log)
+	has(t, w.ask("0", "stub/line", `{}`), `"line"`)
+	w.site.mu.Lock()
+	w.site.known = ""
+	w.site.mu.Unlock()
+	sent := `{"jsonrpc":"2.0","id":1,"method":"stub/line","method":"stub/line"}`
+	w.say(sent)
+	has(t, w.answer("1"), base64.StdEncoding.EncodeToString([]byte(sent)))
 }
 
 // A 404 is the end of the request that it answers, and of no other: those that the server works on are
