@@ -221,7 +221,7 @@ func (b *bench) start(ctx context.Context) error {
 		return nil
 	}
 	// Its yardstick syncs as often as it has to.
-	if err := b.contest(ctx, "floor synced", addrs[5], b.floor, "-listen", addrs[5], "-file", filepath.Join(b.dir, "floor"), "-upstream", url); err != nil {
+	if err := b.contest(ctx, "floor synced", addrs[5], b.floor, "-listen", addrs[5], "-file", filepath.Join(b.dir, "floor.log"), "-upstream", url); err != nil {
 		return err
 	}
 	config, err = b.config("embedded", addrs[4], upstreamAddr, fmt.Sprintf("embedded: {path: %q}", filepath.Join(b.dir, "bench.db")))
