@@ -180,12 +180,9 @@ func (b *bench) spawn(ctx context.Context, name, addr string, argv ...string) (*
 }
 
 func (b *bench) start(ctx context.Context) error {
-	addrs := make([]string, 6)
-	for i := range addrs {
-		var err error
-		if addrs[i], err = freePort(); err != nil {
-			return err
-		}
+	addrs, err := freePorts(8)
+	if err != nil {
+		return err
 	}
 	redisAddr, upstreamAddr, floorAddr := addrs[0], addrs[1], addrs[2]
 	_, port, err := net.SplitHostPort(redisAddr)
@@ -210,7 +207,7 @@ func (b *bench) start(ctx context.Context) error {
 	if err := b.contest(ctx, "floor", floorAddr, b.floor, "-listen", floorAddr, "-redis", redisAddr, "-upstream", url); err != nil {
 		return err
 	}
-	config, err := b.config("redis", addrs[3], upstreamAddr, fmt.Sprintf("redis: {addrs: [%q]}", redisAddr))
+	config, err := b.config("redis", addrs[3], addrs[6], upstreamAddr, fmt.Sprintf("redis: {addrs: [%q]}", redisAddr))
 	if err != nil {
 		return err
 	}
@@ -224,7 +221,7 @@ func (b *bench) start(ctx context.Context) error {
 	if err := b.contest(ctx, "floor synced", addrs[5], b.floor, "-listen", addrs[5], "-file", filepath.Join(b.dir, "floor.log"), "-upstream", url); err != nil {
 		return err
 	}
-	config, err = b.config("embedded", addrs[4], upstreamAddr, fmt.Sprintf("embedded: {path: %q}", filepath.Join(b.dir, "bench.db")))
+	config, err = b.config("embedded", addrs[4], addrs[7], upstreamAddr, fmt.Sprintf("embedded: {path: %q}", filepath.Join(b.dir, "bench.db")))
 	if err != nil {
 		return err
 	}
@@ -232,11 +229,7 @@ func (b *bench) start(ctx context.Context) error {
 }
 
 // config writes a config with every protection on.
-func (b *bench) config(name, addr, upstream, store string) (string, error) {
-	admin, err := freePort()
-	if err != nil {
-		return "", err
-	}
+func (b *bench) config(name, addr, admin, upstream, store string) (string, error) {
 	path := filepath.Join(b.dir, name+".yaml")
 	return path, os.WriteFile(path, fmt.Appendf(nil, `listen: [tcp://%s]
 admin: %s

@@ -90,13 +90,17 @@ func (p *process) rss() float64 {
 	return 0
 }
 
-// freePort returns a loopback address that nothing listens on now.
-func freePort() (string, error) {
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		return "", err
+// freePorts returns loopback addresses that nothing listens on now, each another.
+func freePorts(n int) (addrs []string, err error) {
+	for range n {
+		listener, listenErr := net.Listen("tcp", "127.0.0.1:0")
+		if listenErr != nil {
+			return nil, listenErr
+		}
+		defer func() { err = errors.Join(err, listener.Close()) }() // once all are chosen
+		addrs = append(addrs, listener.Addr().String())
 	}
-	return listener.Addr().String(), listener.Close()
+	return addrs, nil
 }
 
 func listening(addr string) func() bool {
