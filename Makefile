@@ -42,7 +42,7 @@ picture: ## Draw docs/demo.svg: what the demo prints, for the README
 	$(GO) run ./cmd/sidecall demo | $(GO) run ./tools/demosvg >docs/demo.svg
 
 .PHONY: bench
-bench: ## Measure against the floor, and print where the time goes; needs redis-server
+bench: ## Measure against the floor, and print where the time goes (compare -parts: what a call costs without a part); needs redis-server
 	$(GO) run ./test/bench/compare
 
 .PHONY: npm

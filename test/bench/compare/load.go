@@ -24,7 +24,7 @@ func arguments(n int64) string {
 	return `{"order_id":"A-` + strconv.FormatInt(n, 10) + `","cents":4200,"note":"two mugs, one with a chip","tags":["fragile","gift"]}`
 }
 
-// Calls come from so many conversations, each of which makes so many in a prompt.
+// Calls of each contestant come from so many conversations, which make so many each in a prompt.
 const conversations, callsOfPrompt = 1000, 25
 
 // caller makes one call; n is unique in the run.
@@ -94,7 +94,7 @@ func grpcCaller(addr, tool, run string) (caller, io.Closer, error) {
 	return func(ctx context.Context, n int64) error {
 		res, err := client.ExecuteTool(ctx, &sidecallv1.ExecuteToolRequest{
 			ToolUseId: run + strconv.FormatInt(n, 36), ToolName: tool, ArgumentsJson: arguments(n),
-			ConversationId: "c" + strconv.FormatInt(n%conversations, 10), TurnId: "t", PromptId: "p" + strconv.FormatInt(n/conversations/callsOfPrompt, 10),
+			ConversationId: run + strconv.FormatInt(n%conversations, 10), TurnId: "t", PromptId: "p" + strconv.FormatInt(n/conversations/callsOfPrompt, 10),
 		})
 		if err != nil {
 			return err

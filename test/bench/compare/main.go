@@ -34,7 +34,9 @@ type options struct {
 	rounds          int
 	round           time.Duration
 	inFlight        int
-	embedded, table bool
+	// parts measures what a call costs without one part of Sidecall each, in the place of the
+	// embedded store and of the table.
+	embedded, table, parts bool
 }
 
 func main() {
@@ -45,7 +47,9 @@ func main() {
 	flag.DurationVar(&o.round, "round", 2*time.Second, "length of a round")
 	flag.IntVar(&o.inFlight, "in-flight", 32, "calls in flight in the loaded measurement")
 	flag.BoolVar(&o.embedded, "embedded", true, "measure the embedded store too")
+	flag.BoolVar(&o.parts, "parts", false, "measure on Redis what a call costs without one part each, and nothing else")
 	flag.Parse()
+	o.embedded = o.embedded && !o.parts
 	if *upstream != "" {
 		serveUpstream(*upstream)
 		return
@@ -79,7 +83,8 @@ func serveUpstream(addr string) {
 type contestant struct {
 	name   string
 	call   caller
-	server *process // nil for the direct call
+	server *process    // nil for the direct call
+	floor  *contestant // that it is measured by; nil for one
 	// profile is the file of its profile.
 	profile string
 	// loaded and single hold the rounds at many and at one call in flight.
@@ -110,7 +115,7 @@ func run(ctx context.Context, o options, out io.Writer) error {
 
 // build builds the two programs.
 func (b *bench) build(ctx context.Context) error {
-	if b.table = b.sidecall == ""; b.table {
+	if b.table = b.sidecall == "" && !b.parts; b.sidecall == "" {
 		b.sidecall = filepath.Join(b.dir, "sidecall")
 		if err := b.goBuild(ctx, b.sidecall, "./cmd/sidecall", filepath.Join("cmd", "sidecall", "profiled_bench.go")); err != nil {
 			return err
@@ -180,7 +185,7 @@ func (b *bench) spawn(ctx context.Context, name, addr string, argv ...string) (*
 }
 
 func (b *bench) start(ctx context.Context) error {
-	addrs, err := freePorts(8)
+	addrs, err := freePorts(8 + 2*len(parts))
 	if err != nil {
 		return err
 	}
@@ -204,39 +209,77 @@ func (b *bench) start(ctx context.Context) error {
 	url := "http://" + upstreamAddr + "/refunds"
 	b.contestants = []*contestant{{name: "direct", call: directCaller(url)}}
 
-	if err := b.contest(ctx, "floor", floorAddr, b.floor, "-listen", floorAddr, "-redis", redisAddr, "-upstream", url); err != nil {
-		return err
-	}
-	config, err := b.config("redis", addrs[3], addrs[6], upstreamAddr, fmt.Sprintf("redis: {addrs: [%q]}", redisAddr))
+	floor, err := b.contest(ctx, "floor", floorAddr, b.floor, "-listen", floorAddr, "-redis", redisAddr, "-upstream", url)
 	if err != nil {
 		return err
 	}
-	if err := b.contest(ctx, "sidecall redis", addrs[3], b.sidecall, "serve", "--config", config); err != nil {
+	onRedis := setting{addrs[3], addrs[6], upstreamAddr, fmt.Sprintf("redis: {addrs: [%q]}", redisAddr), budgets, schema}
+	if err := b.sidecar(ctx, floor, "redis", onRedis); err != nil {
 		return err
+	}
+	for i := 0; b.parts && i < len(parts); i++ {
+		less := parts[i].without(onRedis)
+		less.addr, less.admin = addrs[8+2*i], addrs[9+2*i]
+		if err := b.sidecar(ctx, floor, "without "+parts[i].name, less); err != nil {
+			return err
+		}
 	}
 	if !b.embedded {
 		return nil
 	}
 	// Its yardstick syncs as often as it has to.
-	if err := b.contest(ctx, "floor synced", addrs[5], b.floor, "-listen", addrs[5], "-file", filepath.Join(b.dir, "floor.log"), "-upstream", url); err != nil {
-		return err
-	}
-	config, err = b.config("embedded", addrs[4], addrs[7], upstreamAddr, fmt.Sprintf("embedded: {path: %q}", filepath.Join(b.dir, "bench.db")))
+	floor, err = b.contest(ctx, "floor synced", addrs[5], b.floor, "-listen", addrs[5], "-file", filepath.Join(b.dir, "floor.log"), "-upstream", url)
 	if err != nil {
 		return err
 	}
-	return b.contest(ctx, "sidecall embedded", addrs[4], b.sidecall, "serve", "--config", config)
+	return b.sidecar(ctx, floor, "embedded", setting{addrs[4], addrs[7], upstreamAddr, fmt.Sprintf("embedded: {path: %q}", filepath.Join(b.dir, "bench.db")), budgets, schema})
 }
 
-// config writes a config with every protection on.
-func (b *bench) config(name, addr, admin, upstream, store string) (string, error) {
-	path := filepath.Join(b.dir, name+".yaml")
-	return path, os.WriteFile(path, fmt.Appendf(nil, `listen: [tcp://%s]
+// setting is what differs between the configs of the sidecars.
+type setting struct{ addr, admin, upstream, store, profile, schema string }
+
+const (
+	budgets   = "max_tool_calls: 1000000000, max_tokens: 1000000000000, max_duration: 8760h" // counted, and never used up
+	unlimited = "max_tool_calls: 0, max_tokens: 0, max_duration: 0s"
+	noLoops   = ", loop_guard: {off: true}"
+	schema    = `type: object
+      properties:
+        order_id: {type: string, pattern: "^A-[0-9]+$"}
+        cents: {type: integer, minimum: 1}
+        note: {type: string, maxLength: 200}
+        tags: {type: array, items: {type: string, enum: [fragile, gift, express]}, maxItems: 5}
+      required: [order_id, cents]
+      additionalProperties: false`
+)
+
+// parts are those of Sidecall that a config can do without.
+var parts = []struct {
+	name    string
+	without func(setting) setting
+}{
+	{"loop guard", func(s setting) setting { s.profile += noLoops; return s }},
+	{"budgets", func(s setting) setting { s.profile = unlimited; return s }},
+	{"schema", func(s setting) setting { s.schema = "type: object"; return s }},
+	{"redis", func(s setting) setting { s.store = "memory: {}"; return s }},
+	{"all of these", func(s setting) setting {
+		s.profile, s.schema, s.store = unlimited+noLoops, "type: object", "memory: {}"
+		return s
+	}},
+}
+
+// sidecar is a sidecar with every protection on that a setting does not leave out.
+func (b *bench) sidecar(ctx context.Context, floor *contestant, name string, s setting) error {
+	dir := filepath.Join(b.dir, strings.ReplaceAll(name, " ", "-")) // each has a journal of its own
+	if err := os.Mkdir(dir, 0o700); err != nil {
+		return err
+	}
+	path := filepath.Join(dir, "sidecall.yaml")
+	err := os.WriteFile(path, fmt.Appendf(nil, `listen: [tcp://%s]
 admin: %s
 store:
   %s
-profiles: # counted, and never used up
-  interactive: {max_tool_calls: 1000000000, max_tokens: 1000000000000, max_duration: 8760h}
+profiles:
+  interactive: {%s}
 backends:
   shop:
     http: {base_url: "http://%s", allow_private: true}
@@ -248,30 +291,32 @@ tools:
     effect: non_idempotent
     http: {method: POST, path: "/refunds"}
     input_schema:
-      type: object
-      properties:
-        order_id: {type: string, pattern: "^A-[0-9]+$"}
-        cents: {type: integer, minimum: 1}
-        note: {type: string, maxLength: 200}
-        tags: {type: array, items: {type: string, enum: [fragile, gift, express]}, maxItems: 5}
-      required: [order_id, cents]
-      additionalProperties: false
+      %s
     errors:
       - {when: "status == 404", code: NOT_FOUND, hint: "Look the order up first."}
-`, addr, admin, store, upstream), 0o600)
-}
-
-func (b *bench) contest(ctx context.Context, name, addr string, argv ...string) error {
-	p, err := b.spawn(ctx, name, addr, argv...)
+`, s.addr, s.admin, s.store, s.profile, s.upstream, s.schema), 0o600)
 	if err != nil {
 		return err
+	}
+	c, err := b.contest(ctx, "sidecall "+name, s.addr, b.sidecall, "serve", "--config", path)
+	if err == nil {
+		c.floor = floor
+	}
+	return err
+}
+
+func (b *bench) contest(ctx context.Context, name, addr string, argv ...string) (*contestant, error) {
+	p, err := b.spawn(ctx, name, addr, argv...)
+	if err != nil {
+		return nil, err
 	}
 	call, closer, err := grpcCaller(addr, "refund", strings.ReplaceAll(name, " ", "")+"-")
 	if err != nil {
-		return err
+		return nil, err
 	}
-	b.contestants = append(b.contestants, &contestant{name: name, call: call, server: p, profile: b.profileOf(name), closer: closer})
-	return nil
+	c := &contestant{name: name, call: call, server: p, profile: b.profileOf(name), closer: closer}
+	b.contestants = append(b.contestants, c)
+	return c, nil
 }
 
 // measure takes rounds in turn, so that whatever else the machine does hits
@@ -335,13 +380,15 @@ func (b *bench) print(ctx context.Context, out io.Writer) error {
 		return err
 	}
 	direct := b.contestants[0]
-	for i := 1; i+1 < len(b.contestants); i += 2 { // each floor, and who is measured by it
-		floor, c := b.contestants[i], b.contestants[i+1]
-		base, s := median(floor.loaded), median(c.loaded)
+	for _, c := range b.contestants {
+		if c.floor == nil {
+			continue
+		}
+		base, s := median(c.floor.loaded), median(c.loaded)
 		added := median(c.single).p50 - median(direct.single).p50
-		floorAdded := median(floor.single).p50 - median(direct.single).p50
+		floorAdded := median(c.floor.single).p50 - median(direct.single).p50
 		if _, err := fmt.Fprintf(out, "\n%s / %s: throughput at %d in flight %.2f, CPU per call %.2f, p50 at %d %.2f, p99 at %d %.2f, added latency p50 at 1 %.2f\n",
-			c.name, floor.name, n, s.perSecond()/base.perSecond(), ratio(s.cpuPerCall(), base.cpuPerCall()),
+			c.name, c.floor.name, n, s.perSecond()/base.perSecond(), ratio(s.cpuPerCall(), base.cpuPerCall()),
 			n, ratio(s.p50, base.p50), n, ratio(s.p99, base.p99), ratio(added, floorAdded)); err != nil {
 			return err
 		}

@@ -92,15 +92,17 @@ func (p *process) rss() float64 {
 
 // freePorts returns loopback addresses that nothing listens on now, each another.
 func freePorts(n int) (addrs []string, err error) {
-	for range n {
-		listener, listenErr := net.Listen("tcp", "127.0.0.1:0")
-		if listenErr != nil {
-			return nil, listenErr
+	listeners := make([]net.Listener, n)
+	for i := range listeners {
+		if listeners[i], err = net.Listen("tcp", "127.0.0.1:0"); err != nil {
+			return nil, err
 		}
-		defer func() { err = errors.Join(err, listener.Close()) }() // once all are chosen
-		addrs = append(addrs, listener.Addr().String())
+		addrs = append(addrs, listeners[i].Addr().String())
 	}
-	return addrs, nil
+	for _, l := range listeners { // once all are chosen
+		err = errors.Join(err, l.Close())
+	}
+	return addrs, err
 }
 
 func listening(addr string) func() bool {
