@@ -241,12 +241,12 @@ func (t *telling) verdict() (verdict sidecallv1.Verdict, explanation, advice str
 	case record.State == dedupe.Held:
 		return sidecallv1.Verdict_VERDICT_UNKNOWN, "an earlier attempt may have run, and before another one " + t.waits(), t.allow()
 	case fate == dedupe.NeverRan:
-		return sidecallv1.Verdict_VERDICT_NOT_RUN, "nothing of it has had an effect: " + t.ended(), "It is safe to send again with the same ids: then it runs."
+		return sidecallv1.Verdict_VERDICT_NOT_RUN, "nothing of it has had an effect: " + t.ended(), t.withTool("It is safe to send again with the same ids: then it runs.")
 	case fate == dedupe.Repeatable && record.Effect == tool.ReadOnly && t.declared() == tool.ReadOnly:
 		return sidecallv1.Verdict_VERDICT_NOT_RUN, "it has no effect, and may be tried again: " + t.ended(), "It is safe to send again, under any id."
 	case fate == dedupe.Repeatable:
 		return sidecallv1.Verdict_VERDICT_UNKNOWN, "it may have run, and its effect may be repeated: " + t.ended(),
-			"Send it again with the same ids: it is repeated safely. Under another id it would be another call."
+			t.withTool("Send it again with the same ids: it is repeated safely. Under another id it would be another call.")
 	case record.State == dedupe.Closed && !record.MayHaveRun():
 		why := "its conversation has answered it before it ran"
 		if record.Attempts > 0 {
@@ -275,9 +275,17 @@ func (t *telling) waits() string {
 // allow says what is to be done about a held call.
 func (t *telling) allow() string {
 	if t.known.Record.Approved() {
-		return "Sent again with the same ids it runs, once."
+		return t.withTool("Sent again with the same ids it runs, once.")
 	}
-	return "Allow or deny it with sidecall approvals; sent again with the same ids after that it runs, or is told who has denied it."
+	return t.withTool("Allow or deny it with sidecall approvals; sent again with the same ids after that it runs, or is told who has denied it.")
+}
+
+// withTool is the advice about a call that runs when it is sent again, as long as its tool is there.
+func (t *telling) withTool(advice string) string {
+	if route, ok := t.Catalog.Snapshot().Lookup(t.known.Record.Tool); ok && route.Refused == "" {
+		return advice
+	}
+	return advice + " Its tool cannot be called now: until it can be, what is sent again does not run."
 }
 
 // ended says how the call ended, as far as that is recorded.

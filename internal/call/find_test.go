@@ -97,6 +97,41 @@ func TestDidItRun(t *testing.T) {
 	}
 }
 
+// What would run when it is sent again does not while its tool cannot be called, and its advice says so.
+// What is done is replayed all the same.
+func TestAdviceAboutACallWhoseToolCannotBeCalled(t *testing.T) {
+	refused := func(why string) []*catalog.Route {
+		because := func(r *catalog.Route) { r.Refused = why }
+		return []*catalog.Route{
+			calltest.NewRoute(t, "refund", tool.NonIdempotent, calltest.Answers("ok"), asksFirst(t, "always"), because),
+			calltest.NewRoute(t, "pay", tool.NonIdempotent, calltest.Answers("paid"), because),
+			calltest.NewRoute(t, "reach", tool.NonIdempotent, calltest.Fails(calltest.Always, calltest.Refused), because),
+			calltest.NewRoute(t, "put", tool.Idempotent, calltest.Fails(calltest.Always, calltest.CutOff), because),
+		}
+	}
+	s := calltest.New(t, refused("")...)
+	for i, name := range []string{"refund", "refund", "pay", "reach", "put"} {
+		s.Call(order(fmt.Sprint("toolu_", i), name, "A-1"))
+	}
+	approve(t, s) // toolu_1
+	for _, now := range []struct {
+		routes []*catalog.Route
+		not    bool
+	}{{refused(""), false}, {nil, true}, {refused("its server says something else of it"), true}} {
+		s.Generation.Set(catalog.ConfigSource, now.routes)
+		found := find(t, s, byOrderID("A-1")).GetExecutions()
+		if len(found) != 5 {
+			t.Fatalf("found %v", found)
+		}
+		for _, one := range found {
+			want := now.not && one.GetVerdict() != sidecallv1.Verdict_VERDICT_RAN
+			if strings.Contains(one.GetAdvice(), "Its tool cannot be called now") != want {
+				t.Errorf("%d tools, %s: %s", len(now.routes), one.GetToolUseId(), one.GetAdvice())
+			}
+		}
+	}
+}
+
 // What is forgotten is told as that, and never as what never was.
 func TestWhatIsForgottenWasThere(t *testing.T) {
 	bubble(t, func(t *testing.T) {

@@ -242,7 +242,7 @@ func (c *Console) decide(ctx context.Context, req *http.Request) (answer, error)
 	var err error
 	text := "It is denied, for good."
 	if req.FormValue("as") == "allow" {
-		text = "It is allowed: sent again with its id it runs, once."
+		text = "It is allowed." // what that means, the page of the call says
 		_, err = c.options.Operator.ApproveExecution(ctx, &sidecallv1.ApproveExecutionRequest{
 			ConversationId: req.FormValue("conversation"), TurnId: req.FormValue("turn"), ToolUseId: req.FormValue("id"),
 			DecidedBy: c.options.By, Reason: req.FormValue("reason"), Hold: req.FormValue("hold"), Fingerprint: req.FormValue("fingerprint"),
