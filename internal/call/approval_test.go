@@ -421,7 +421,9 @@ func TestAPersonIsAskedAfterFailures(t *testing.T) {
 // How many failures are too many is what the config says now, of all that there were.
 func TestFailuresCountWhateverTheirNumberMeantThen(t *testing.T) {
 	upstream := calltest.Fails(calltest.Always, calltest.NotFound)
-	route := func(after int) *catalog.Route { return calltest.NewRoute(t, "refund", tool.NonIdempotent, upstream, confirms(after)) }
+	route := func(after int) *catalog.Route {
+		return calltest.NewRoute(t, "refund", tool.NonIdempotent, upstream, confirms(after))
+	}
 	s := calltest.New(t, route(1))
 	for _, step := range []struct {
 		after int
@@ -469,6 +471,9 @@ func TestAReloadThatAsksNobody(t *testing.T) {
 	s := calltest.New(t, calltest.NewRoute(t, "refund", tool.NonIdempotent, upstream, asksFirst(t, "always")))
 	s.Call(refund("toolu_1"))
 	after := s.Beside(t, calltest.NewRoute(t, "refund", tool.NonIdempotent, upstream))
+	if found := find(t, after, &sidecallv1.FindExecutionsRequest{ToolUseId: "toolu_1"}).GetExecutions(); len(found) != 1 || !strings.HasPrefix(found[0].GetAdvice(), "Its tool asks nobody any more: sent again with the same ids it runs") {
+		t.Errorf("found %v", found)
+	}
 	if res := after.Call(refund("toolu_1")); res.GetIsError() || upstream.Calls.Load() != 1 {
 		t.Fatalf("%v", res)
 	}

@@ -241,7 +241,7 @@ func (t *telling) verdict() (verdict sidecallv1.Verdict, explanation, advice str
 	case record.State == dedupe.Held:
 		return sidecallv1.Verdict_VERDICT_UNKNOWN, "an earlier attempt may have run, and before another one " + t.waits(), t.allow()
 	case fate == dedupe.NeverRan:
-		return sidecallv1.Verdict_VERDICT_NOT_RUN, "nothing of it has had an effect: " + t.ended(), t.withTool("It is safe to send again with the same ids: then it runs.")
+		return sidecallv1.Verdict_VERDICT_NOT_RUN, "nothing of it has had an effect: " + t.ended(), t.withTool("It is safe to send again with the same ids: then it runs, or is refused.")
 	case fate == dedupe.Repeatable && record.Effect == tool.ReadOnly && t.declared() == tool.ReadOnly:
 		return sidecallv1.Verdict_VERDICT_NOT_RUN, "it has no effect, and may be tried again: " + t.ended(), "It is safe to send again, under any id."
 	case fate == dedupe.Repeatable:
@@ -274,8 +274,12 @@ func (t *telling) waits() string {
 
 // allow says what is to be done about a held call.
 func (t *telling) allow() string {
-	if t.known.Record.Approved() {
-		return t.withTool("Sent again with the same ids it runs, once.")
+	route, ok := t.Catalog.Snapshot().Lookup(t.known.Record.Tool)
+	switch {
+	case t.known.Record.Approved():
+		return t.withTool("Sent again with the same ids it runs, once, or is refused.")
+	case ok && route.Approval == nil && route.Tool.Policy.ConfirmAfter == 0:
+		return t.withTool("Its tool asks nobody any more: sent again with the same ids it runs, once, unless it is denied with sidecall approvals.")
 	}
 	return t.withTool("Allow or deny it with sidecall approvals; sent again with the same ids after that it runs, or is told who has denied it.")
 }

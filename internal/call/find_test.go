@@ -132,6 +132,20 @@ func TestAdviceAboutACallWhoseToolCannotBeCalled(t *testing.T) {
 	}
 }
 
+// What a rule has refused it refuses again, until something else has happened.
+func TestARefusedCallIsNotSaidToRunWhenItIsSentAgain(t *testing.T) {
+	s := watched(t, calltest.Answers("the same"))
+	for _, n := range []int{1, 2, 3, 4, 5, 5} {
+		if res := s.Call(nth(n, "pay", orders(1))); n == 5 && calltest.Code(res) != tool.CodeLoopDetected {
+			t.Fatal(res)
+		}
+	}
+	found := find(t, s, &sidecallv1.FindExecutionsRequest{ToolUseId: "pay5"}).GetExecutions()
+	if len(found) != 1 || !strings.HasSuffix(found[0].GetAdvice(), "then it runs, or is refused.") {
+		t.Errorf("found %v", found)
+	}
+}
+
 // What is forgotten is told as that, and never as what never was.
 func TestWhatIsForgottenWasThere(t *testing.T) {
 	bubble(t, func(t *testing.T) {

@@ -206,7 +206,7 @@ func (c *Console) call(ctx context.Context, req *http.Request) (answer, error) {
 		if asked.PageToken = found.GetNextPageToken(); asked.GetPageToken() == "" {
 			return answer{
 				page: "failed", title: "Never seen", code: http.StatusNotFound,
-				body: fmt.Sprintf("No call of this id was claimed since %s. One that was refused before it was claimed leaves no record.", instant(found.GetRememberedSince())),
+				body: fmt.Sprintf("No call of this id was claimed since %s. One that was refused before it was claimed, or only observed, leaves no record.", instant(found.GetRememberedSince())),
 			}, nil
 		}
 	}
