@@ -300,7 +300,7 @@ func (t *telling) ended() string {
 	case err != nil && record.State == dedupe.Done:
 		return "it has ended, and its result cannot be read"
 	case err != nil:
-		return "the sidecar that ran it stopped before it recorded a result"
+		return unrecorded(record)
 	case recorded.GetResolution() != nil && (recorded.GetError() == nil || record.State == dedupe.NotRun): // else the error says it
 		return settledAs(recorded.GetResolution(), record.State)
 	case recorded.GetError() != nil:
@@ -328,6 +328,9 @@ func (t *telling) find() string {
 		case route.Tool.Policy.VerifyWith != "":
 			how = "Call " + route.Tool.Policy.VerifyWith + " to see whether it has happened"
 		}
+	}
+	if t.known.Record.State == dedupe.NotRun { // its record has not heard yet of what its tool is now
+		how += ", and send it again with its ids, which runs nothing"
 	}
 	return how + ", then settle it with sidecall resolve. It is not run again until then; do not send it under another id."
 }
