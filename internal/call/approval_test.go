@@ -429,7 +429,7 @@ func TestFailuresCountWhateverTheirNumberMeantThen(t *testing.T) {
 		after int
 		id    string
 		held  bool
-	}{{1, "toolu_0", false}, {1, "toolu_1", true}, {3, "toolu_2", false}, {3, "toolu_3", true}, {2, "toolu_4", true}, {4, "toolu_5", false}} {
+	}{{1, "toolu_0", false}, {1, "toolu_1", true}, {3, "toolu_2", false}, {3, "toolu_3", true}, {2, "toolu_4", true}, {4, "toolu_4", true}, {4, "toolu_5", false}} {
 		s.Generation.Set(catalog.ConfigSource, []*catalog.Route{route(step.after)})
 		req := refund(step.id)
 		req.ArgumentsJson = fmt.Sprintf(`{"order_id":%q}`, step.id)
