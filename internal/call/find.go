@@ -238,7 +238,7 @@ func (t *telling) verdict() (verdict sidecallv1.Verdict, explanation, advice str
 			"Sent again with the same ids it gets this result, and does not run. Under another id it would run again."
 	case fate == dedupe.NeverRan && record.State == dedupe.Held:
 		return sidecallv1.Verdict_VERDICT_HELD, t.waits(), t.allow()
-	case record.State == dedupe.Held:
+	case record.State == dedupe.Held && fate == dedupe.Repeatable:
 		return sidecallv1.Verdict_VERDICT_UNKNOWN, "an earlier attempt may have run, and before another one " + t.waits(), t.allow()
 	case fate == dedupe.NeverRan:
 		return sidecallv1.Verdict_VERDICT_NOT_RUN, "nothing of it has had an effect: " + t.ended(), t.withTool("It is safe to send again with the same ids: then it runs, or is refused.")
@@ -297,6 +297,8 @@ func (t *telling) ended() string {
 	record := t.known.Record
 	recorded, err := result.Recorded(record)
 	switch {
+	case record.State == dedupe.Held: // of which nobody is asked any more
+		return redeclared
 	case err != nil && record.State == dedupe.Done:
 		return "it has ended, and its result cannot be read"
 	case err != nil:
@@ -329,7 +331,7 @@ func (t *telling) find() string {
 			how = "Call " + route.Tool.Policy.VerifyWith + " to see whether it has happened"
 		}
 	}
-	if t.known.Record.State == dedupe.NotRun { // its record has not heard yet of what its tool is now
+	if s := t.known.Record.State; s == dedupe.NotRun || s == dedupe.Held { // its record has not heard yet of what its tool is now
 		how += ", and send it again with its ids, which runs nothing"
 	}
 	return how + ", then settle it with sidecall resolve. It is not run again until then; do not send it under another id."

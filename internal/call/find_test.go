@@ -136,25 +136,33 @@ func TestAdviceAboutACallWhoseToolCannotBeCalled(t *testing.T) {
 // can be done, and nobody is told that a sidecar has stopped.
 func TestACallWhoseToolMustNotBeRepeatedAnyMoreIsSettled(t *testing.T) {
 	lost := calltest.Fails(calltest.Always, calltest.CutOff)
-	s := calltest.New(t, calltest.NewRoute(t, "refund", tool.Keyed, lost))
-	s.Call(refund("toolu_1"))
-	s.Generation.Set(catalog.ConfigSource, []*catalog.Route{calltest.NewRoute(t, "refund", tool.NonIdempotent, lost)})
-	advised := func() *sidecallv1.FoundExecution {
-		return find(t, s, &sidecallv1.FindExecutionsRequest{ToolUseId: "toolu_1"}).GetExecutions()[0]
-	}
-	const first = "send it again with its ids, which runs nothing"
-	if said := advised().GetAdvice(); !strings.Contains(said, first) {
-		t.Errorf("it cannot be settled yet: %s", said)
-	}
-	const why = "it was tried when its tool could be repeated, and must not be repeated now"
-	if res := s.Call(refund("toolu_1")); calltest.Code(res) != tool.CodeOutcomeUnknown || res.GetError().GetConstraint() != why {
-		t.Errorf("sent again: %v", res)
-	}
-	if found := advised(); strings.Contains(found.GetAdvice(), first) || !strings.HasSuffix(found.GetExplanation(), why) {
-		t.Errorf("found %v", found)
-	}
-	if _, err := operator(s).ResolveExecution(t.Context(), resolution(stateDone)); err != nil {
-		t.Error(err)
+	for _, held := range []bool{false, true} {
+		s := calltest.New(t, calltest.NewRoute(t, "refund", tool.Keyed, lost))
+		s.Call(refund("toolu_1"))
+		if held {
+			s.Generation.Set(catalog.ConfigSource, []*catalog.Route{calltest.NewRoute(t, "refund", tool.Keyed, lost, asksFirst(t, "always"))})
+			if res := s.Call(refund("toolu_1")); res.GetHold() == nil {
+				t.Fatal(res)
+			}
+		}
+		s.Generation.Set(catalog.ConfigSource, []*catalog.Route{calltest.NewRoute(t, "refund", tool.NonIdempotent, lost)})
+		advised := func() *sidecallv1.FoundExecution {
+			return find(t, s, &sidecallv1.FindExecutionsRequest{ToolUseId: "toolu_1"}).GetExecutions()[0]
+		}
+		const first = "send it again with its ids, which runs nothing"
+		if said := advised().GetAdvice(); !strings.Contains(said, first) {
+			t.Errorf("it cannot be settled yet: %s", said)
+		}
+		const why = "it was tried when its tool could be repeated, and must not be repeated now"
+		if res := s.Call(refund("toolu_1")); calltest.Code(res) != tool.CodeOutcomeUnknown || res.GetError().GetConstraint() != why {
+			t.Errorf("sent again: %v", res)
+		}
+		if found := advised(); strings.Contains(found.GetAdvice(), first) || !strings.HasSuffix(found.GetExplanation(), why) {
+			t.Errorf("found %v", found)
+		}
+		if _, err := operator(s).ResolveExecution(t.Context(), resolution(stateDone)); err != nil {
+			t.Error(err)
+		}
 	}
 }
 
