@@ -215,3 +215,16 @@ func TestConversationsAreListed(t *testing.T) {
 		t.Errorf("%+v", got)
 	}
 }
+
+// What may be repeated is not run, as its record has it, when nobody knows: who reads on is told so, as by find.
+func TestACallThatMayHaveRunIsShownAsThat(t *testing.T) {
+	for effect, want := range map[sidecallv1.Effect]bool{
+		sidecallv1.Effect_EFFECT_READ_ONLY: false, sidecallv1.Effect_EFFECT_NON_IDEMPOTENT: false,
+		sidecallv1.Effect_EFFECT_IDEMPOTENT: true, sidecallv1.Effect_EFFECT_KEYED: true,
+	} {
+		says := recordOf(&sidecallv1.ConversationCall{Execution: &sidecallv1.Execution{State: sidecallv1.ExecutionState_EXECUTION_STATE_NOT_RUN, Effect: effect, Attempts: 3}})
+		if strings.HasPrefix(says, "NOT_RUN, but it may have run, 3 attempts") != want {
+			t.Errorf("%s: %s", effect, says)
+		}
+	}
+}

@@ -153,6 +153,10 @@ func recordOf(c *sidecallv1.ConversationCall) string {
 		return "CLOSED, it has not run and never will, " + instantOf(e.GetFinishedAt().AsTime())
 	}
 	says := strings.TrimPrefix(e.GetState().String(), "EXECUTION_STATE_")
+	repeats := e.GetEffect() == sidecallv1.Effect_EFFECT_IDEMPOTENT || e.GetEffect() == sidecallv1.Effect_EFFECT_KEYED
+	if e.GetState() == sidecallv1.ExecutionState_EXECUTION_STATE_NOT_RUN && repeats && (e.GetAttempts() > 0 || e.GetEpoch() > 1) {
+		says += ", but it may have run"
+	}
 	if made := c.GetResolution(); made != nil {
 		says += ", settled " + instantOf(made.GetAt().AsTime()) + " by " + printableText(decider(made))
 	}

@@ -23,12 +23,13 @@ conversation, the latest first. Nothing is changed, and nothing is asked of the 
   UNKNOWN     it may have run: sidecall resolve settles it
   FORGOTTEN   it was claimed, and its record is over its retention
   NEVER SEEN  no call was claimed that has this. One that was refused before, for
-              its arguments, a budget, an open breaker, leaves no record
+              its arguments, a budget, an open breaker, leaves no record, nor
+              does one of a profile with mode: observe
 
 The arguments that calls are found by are those that search_keys of their tools name in
 the config; without it those that recovery.target takes. Of each call the evidence is
 shown: its attempts, what was sent and what the model was told, what the upstream calls
-it, the key that was forwarded, and whether it is safe to send again.
+it, the key that its upstream gets, and whether it is safe to send again.
 
 The sidecar is asked at its operator socket, as by sidecall resolve.
 

@@ -81,14 +81,16 @@ func TestWhatIsFoundOnATerminal(t *testing.T) {
 			[]string{"decide"},
 		},
 		"held": {
-			call(sidecallv1.Verdict_VERDICT_HELD, sidecallv1.ExecutionState_EXECUTION_STATE_HELD, func(*sidecallv1.FoundExecution) {}),
-			[]string{"HELD  refund", "sent again it is told:", "decide     sidecall approvals approve|deny --conversation 'customer 7' --turn 't1' --id 'toolu_1' --as YOU --reason TEXT"},
+			call(sidecallv1.Verdict_VERDICT_HELD, sidecallv1.ExecutionState_EXECUTION_STATE_HELD, func(f *sidecallv1.FoundExecution) { f.IdempotencyKey = "k-1" }),
+			[]string{"HELD  refund", "key        k-1\n", "sent again it is told:", "decide     sidecall approvals approve|deny --conversation 'customer 7' --turn 't1' --id 'toolu_1' --as YOU --reason TEXT"},
 			[]string{"settle "},
 		},
 		"allowed": {
-			call(sidecallv1.Verdict_VERDICT_HELD, sidecallv1.ExecutionState_EXECUTION_STATE_HELD, func(f *sidecallv1.FoundExecution) { f.Execution.Approval = by }),
+			call(sidecallv1.Verdict_VERDICT_HELD, sidecallv1.ExecutionState_EXECUTION_STATE_HELD, func(f *sidecallv1.FoundExecution) {
+				f.Execution.Approval, f.Execution.Result.Hold = by, &sidecallv1.Hold{Approved: true}
+			}),
 			[]string{"allowed    2026-11-26T03:00:00Z by ada (root): it is in the ledger"},
-			[]string{"decide"},
+			[]string{"decide", "sent again it is told:"},
 		},
 		"forgotten": {
 			call(sidecallv1.Verdict_VERDICT_FORGOTTEN, 0, func(f *sidecallv1.FoundExecution) { f.Execution, f.Details = nil, nil }),
@@ -153,7 +155,7 @@ func TestNothingIsFoundInAWhile(t *testing.T) {
 	addr, _ := (&fakeSidecar{found: &sidecallv1.FindExecutionsResponse{RememberedSince: timestamppb.New(day)}}).serve(t)
 	for since, want := range map[string]string{
 		"1h": "What was claimed before (1h0m ago) was not looked at (--since)",
-		"7d": "since " + day.UTC().Format(time.RFC3339) + ". What ended before (24h0m ago) is forgotten",
+		"7d": "since " + day.UTC().Format(time.RFC3339) + ". What ended before (24h0m ago) is forgotten, and a call that was refused before it was claimed, or only observed, leaves no record.",
 	} {
 		if got := command(t, "find", "order_id=A-77", "--since", since, "--addr", addr); got.code != exitFailed || !strings.Contains(got.out, want) {
 			t.Errorf("%+v, want %q", got, want)

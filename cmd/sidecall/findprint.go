@@ -32,7 +32,7 @@ func (s *searching) never(res *sidecallv1.FindExecutionsResponse) error {
 	if asked := s.req.GetSince(); asked != nil && asked.AsTime().After(since) {
 		since, before = asked.AsTime(), "was claimed before (%s ago) was not looked at (--since)"
 	}
-	_, err := fmt.Fprintf(out, "NEVER SEEN: no call was claimed with this since %s. What "+before+", and a call that was refused before it was claimed leaves no record.\n",
+	_, err := fmt.Fprintf(out, "NEVER SEEN: no call was claimed with this since %s. What "+before+", and a call that was refused before it was claimed, or only observed, leaves no record.\n",
 		since.Format(time.RFC3339), age(since))
 	if keys := res.GetSearchKeys(); len(keys) > 0 {
 		fmt.Fprintf(errOut, "sidecall: no tool is searched by %s as the config is now; there are: %s (search_keys)\n", printable(s.req.GetKey()), strings.Join(keys, ", "))
@@ -90,7 +90,7 @@ func (t *foundText) call(b *strings.Builder, call *sidecallv1.FoundExecution) {
 		line("sent", "%s%s", args, map[bool]string{true: " (cut)"}[details.GetArgumentsCut()])
 	}
 	if key := call.GetIdempotencyKey(); key != "" {
-		line("key", "%s, forwarded to the upstream", key)
+		line("key", "%s", key)
 	}
 	if id := details.GetUpstreamId(); id != "" {
 		line("upstream", "%s is what it calls the request", printable(id))
@@ -140,7 +140,7 @@ func (t *foundText) told(b *strings.Builder, line func(name, format string, args
 		quote(b, before)
 	}
 	switch {
-	case res == nil:
+	case res == nil, res.GetHold().GetApproved(): // which runs
 		return
 	case settled, call.GetVerdict() == sidecallv1.Verdict_VERDICT_HELD:
 		line("sent again", "it is told:")

@@ -24,9 +24,10 @@ func newReport() *cobra.Command {
 		Use:   "report",
 		Short: "What Sidecall would have done of the calls that were observed",
 		Long: `Says, in a page, what Sidecall would have done of the calls that passed wrappers with
---observe, or, with --file, of those of a sidecar's profiles with mode: observe: calls that were made again, loops, arguments that would have been refused and
-what the model would have been told, results that would have been cut, and calls of which
-nobody knows what became.`,
+--observe, or, with --file, of those of a sidecar's profiles with mode: observe: calls that
+were made again, loops, arguments that would have been refused and what the model would
+have been told, results that would have been cut, and calls of which nobody knows what
+became.`,
 		Example: `  sidecall wrap --observe -- npx -y @modelcontextprotocol/server-filesystem /data
   sidecall report --since 24h
   sidecall report --file observed.jsonl`,

@@ -112,16 +112,16 @@ func serveLaunched(cmd *cobra.Command, from *source, timeout time.Duration, hang
 		return fail(exitUnavailable, err)
 	}
 	defer l.close()
-	from.listen = []string{l.address()}
-	cfg, err := unlessAsked(ctx, from.Load)
-	if err != nil {
-		return err
-	}
 	go func() { // ends with the reader, or with the process
 		defer cancel()
 		_, _ = io.Copy(io.Discard, cmd.InOrStdin()) // one that fails has nobody at its other end either
 		l.release(ctx)
 	}()
+	from.listen = []string{l.address()}
+	cfg, err := unlessAsked(ctx, from.Load)
+	if err != nil {
+		return err
+	}
 	cfg, guest, err := l.enter(cfg, options)
 	if err == nil && guest != nil {
 		if err = l.stay(ctx, guest); err == nil {

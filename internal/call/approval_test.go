@@ -418,6 +418,32 @@ func TestAPersonIsAskedAfterFailures(t *testing.T) {
 	}
 }
 
+// How many failures are too many is what the config says now, of all that there were.
+func TestFailuresCountWhateverTheirNumberMeantThen(t *testing.T) {
+	upstream := calltest.Fails(calltest.Always, calltest.NotFound)
+	route := func(after int) *catalog.Route {
+		return calltest.NewRoute(t, "refund", tool.NonIdempotent, upstream, confirms(after))
+	}
+	s := calltest.New(t, route(1))
+	for _, step := range []struct {
+		after int
+		id    string
+		held  bool
+	}{{1, "toolu_0", false}, {1, "toolu_1", true}, {3, "toolu_2", false}, {3, "toolu_3", true}, {2, "toolu_4", true}, {4, "toolu_4", true}, {4, "toolu_5", false}} {
+		s.Generation.Set(catalog.ConfigSource, []*catalog.Route{route(step.after)})
+		req := refund(step.id)
+		req.ArgumentsJson = fmt.Sprintf(`{"order_id":%q}`, step.id)
+		res := s.Call(req)
+		if held := res.GetHold() != nil; held != step.held || !held && calltest.Code(res) != tool.CodeNotFound {
+			t.Errorf("%+v: %v", step, res)
+		}
+		if step.id == "toolu_1" { // which is the second to fail
+			approve(t, s)
+			s.Call(req)
+		}
+	}
+}
+
 // A call that a person has denied costs its prompt nothing, whoever was asked when.
 func TestWhatIsDeniedIsNotCounted(t *testing.T) {
 	upstream := calltest.Fails(calltest.Always, calltest.NotFound)
@@ -445,6 +471,9 @@ func TestAReloadThatAsksNobody(t *testing.T) {
 	s := calltest.New(t, calltest.NewRoute(t, "refund", tool.NonIdempotent, upstream, asksFirst(t, "always")))
 	s.Call(refund("toolu_1"))
 	after := s.Beside(t, calltest.NewRoute(t, "refund", tool.NonIdempotent, upstream))
+	if found := find(t, after, &sidecallv1.FindExecutionsRequest{ToolUseId: "toolu_1"}).GetExecutions(); len(found) != 1 || !strings.HasPrefix(found[0].GetAdvice(), "Its tool asks nobody any more: sent again with the same ids it runs") {
+		t.Errorf("found %v", found)
+	}
 	if res := after.Call(refund("toolu_1")); res.GetIsError() || upstream.Calls.Load() != 1 {
 		t.Fatalf("%v", res)
 	}

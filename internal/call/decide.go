@@ -90,7 +90,7 @@ func (d *Decision) fits(record dedupe.Record) error {
 		return fault(NotNow, "hold: the call is held anew since it was looked at, until %s: look at it anew", told(record.LeaseUntil))
 	case !d.Deny && record.Approved():
 		by := approvalOf(record)
-		return fault(NotNow, "the call is allowed already, by %s (%s), until %s: it runs when it is sent again", decider(by), by.GetReason(), told(record.LeaseUntil))
+		return fault(NotNow, "the call is allowed already, by %s (%s), until %s, and was not sent since", decider(by), by.GetReason(), told(record.LeaseUntil))
 	}
 	return nil
 }

@@ -238,15 +238,15 @@ func (t *telling) verdict() (verdict sidecallv1.Verdict, explanation, advice str
 			"Sent again with the same ids it gets this result, and does not run. Under another id it would run again."
 	case fate == dedupe.NeverRan && record.State == dedupe.Held:
 		return sidecallv1.Verdict_VERDICT_HELD, t.waits(), t.allow()
-	case record.State == dedupe.Held:
+	case record.State == dedupe.Held && fate == dedupe.Repeatable:
 		return sidecallv1.Verdict_VERDICT_UNKNOWN, "an earlier attempt may have run, and before another one " + t.waits(), t.allow()
 	case fate == dedupe.NeverRan:
-		return sidecallv1.Verdict_VERDICT_NOT_RUN, "nothing of it has had an effect: " + t.ended(), "It is safe to send again with the same ids: then it runs."
+		return sidecallv1.Verdict_VERDICT_NOT_RUN, "nothing of it has had an effect: " + t.ended(), t.withTool("It is safe to send again with the same ids: then it runs, or is refused.")
 	case fate == dedupe.Repeatable && record.Effect == tool.ReadOnly && t.declared() == tool.ReadOnly:
 		return sidecallv1.Verdict_VERDICT_NOT_RUN, "it has no effect, and may be tried again: " + t.ended(), "It is safe to send again, under any id."
 	case fate == dedupe.Repeatable:
 		return sidecallv1.Verdict_VERDICT_UNKNOWN, "it may have run, and its effect may be repeated: " + t.ended(),
-			"Send it again with the same ids: it is repeated safely. Under another id it would be another call."
+			t.withTool("Send it again with the same ids: it is repeated safely. Under another id it would be another call.")
 	case record.State == dedupe.Closed && !record.MayHaveRun():
 		why := "its conversation has answered it before it ran"
 		if record.Attempts > 0 {
@@ -274,10 +274,22 @@ func (t *telling) waits() string {
 
 // allow says what is to be done about a held call.
 func (t *telling) allow() string {
-	if t.known.Record.Approved() {
-		return "Sent again with the same ids it runs, once."
+	route, ok := t.Catalog.Snapshot().Lookup(t.known.Record.Tool)
+	switch {
+	case t.known.Record.Approved():
+		return t.withTool("Sent again with the same ids it runs, once, or is refused.")
+	case ok && route.Approval == nil && route.Tool.Policy.ConfirmAfter == 0:
+		return t.withTool("Its tool asks nobody any more: sent again with the same ids it runs, once, unless it is denied with sidecall approvals.")
 	}
-	return "Allow or deny it with sidecall approvals; sent again with the same ids after that it runs, or is told who has denied it."
+	return t.withTool("Allow or deny it with sidecall approvals; sent again with the same ids after that it runs, or is told who has denied it.")
+}
+
+// withTool is the advice about a call that runs when it is sent again, as long as its tool is there.
+func (t *telling) withTool(advice string) string {
+	if route, ok := t.Catalog.Snapshot().Lookup(t.known.Record.Tool); ok && route.Refused == "" {
+		return advice
+	}
+	return advice + " Its tool cannot be called now: until it can be, what is sent again does not run."
 }
 
 // ended says how the call ended, as far as that is recorded.
@@ -285,10 +297,12 @@ func (t *telling) ended() string {
 	record := t.known.Record
 	recorded, err := result.Recorded(record)
 	switch {
+	case record.State == dedupe.Held: // of which nobody is asked any more
+		return redeclared
 	case err != nil && record.State == dedupe.Done:
 		return "it has ended, and its result cannot be read"
 	case err != nil:
-		return "the sidecar that ran it stopped before it recorded a result"
+		return unrecorded(record)
 	case recorded.GetResolution() != nil && (recorded.GetError() == nil || record.State == dedupe.NotRun): // else the error says it
 		return settledAs(recorded.GetResolution(), record.State)
 	case recorded.GetError() != nil:
@@ -316,6 +330,9 @@ func (t *telling) find() string {
 		case route.Tool.Policy.VerifyWith != "":
 			how = "Call " + route.Tool.Policy.VerifyWith + " to see whether it has happened"
 		}
+	}
+	if s := t.known.Record.State; s == dedupe.NotRun || s == dedupe.Held { // its record has not heard yet of what its tool is now
+		how += ", and send it again with its ids, which runs nothing"
 	}
 	return how + ", then settle it with sidecall resolve. It is not run again until then; do not send it under another id."
 }

@@ -97,6 +97,89 @@ func TestDidItRun(t *testing.T) {
 	}
 }
 
+// What would run when it is sent again does not while its tool cannot be called, and its advice says so.
+// What is done is replayed all the same.
+func TestAdviceAboutACallWhoseToolCannotBeCalled(t *testing.T) {
+	refused := func(why string) []*catalog.Route {
+		because := func(r *catalog.Route) { r.Refused = why }
+		return []*catalog.Route{
+			calltest.NewRoute(t, "refund", tool.NonIdempotent, calltest.Answers("ok"), asksFirst(t, "always"), because),
+			calltest.NewRoute(t, "pay", tool.NonIdempotent, calltest.Answers("paid"), because),
+			calltest.NewRoute(t, "reach", tool.NonIdempotent, calltest.Fails(calltest.Always, calltest.Refused), because),
+			calltest.NewRoute(t, "put", tool.Idempotent, calltest.Fails(calltest.Always, calltest.CutOff), because),
+		}
+	}
+	s := calltest.New(t, refused("")...)
+	for i, name := range []string{"refund", "refund", "pay", "reach", "put"} {
+		s.Call(order(fmt.Sprint("toolu_", i), name, "A-1"))
+	}
+	approve(t, s) // toolu_1
+	for _, now := range []struct {
+		routes []*catalog.Route
+		not    bool
+	}{{refused(""), false}, {nil, true}, {refused("its server says something else of it"), true}} {
+		s.Generation.Set(catalog.ConfigSource, now.routes)
+		found := find(t, s, byOrderID("A-1")).GetExecutions()
+		if len(found) != 5 {
+			t.Fatalf("found %v", found)
+		}
+		for _, one := range found {
+			want := now.not && one.GetVerdict() != sidecallv1.Verdict_VERDICT_RAN
+			if strings.Contains(one.GetAdvice(), "Its tool cannot be called now") != want {
+				t.Errorf("%d tools, %s: %s", len(now.routes), one.GetToolUseId(), one.GetAdvice())
+			}
+		}
+	}
+}
+
+// A call that may have run, of a tool that must not be repeated any more, is settled in the order in which that
+// can be done, and nobody is told that a sidecar has stopped.
+func TestACallWhoseToolMustNotBeRepeatedAnyMoreIsSettled(t *testing.T) {
+	lost := calltest.Fails(calltest.Always, calltest.CutOff)
+	for _, held := range []bool{false, true} {
+		s := calltest.New(t, calltest.NewRoute(t, "refund", tool.Keyed, lost))
+		s.Call(refund("toolu_1"))
+		if held {
+			s.Generation.Set(catalog.ConfigSource, []*catalog.Route{calltest.NewRoute(t, "refund", tool.Keyed, lost, asksFirst(t, "always"))})
+			if res := s.Call(refund("toolu_1")); res.GetHold() == nil {
+				t.Fatal(res)
+			}
+		}
+		s.Generation.Set(catalog.ConfigSource, []*catalog.Route{calltest.NewRoute(t, "refund", tool.NonIdempotent, lost)})
+		advised := func() *sidecallv1.FoundExecution {
+			return find(t, s, &sidecallv1.FindExecutionsRequest{ToolUseId: "toolu_1"}).GetExecutions()[0]
+		}
+		const first = "send it again with its ids, which runs nothing"
+		if said := advised().GetAdvice(); !strings.Contains(said, first) {
+			t.Errorf("it cannot be settled yet: %s", said)
+		}
+		const why = "it was tried when its tool could be repeated, and must not be repeated now"
+		if res := s.Call(refund("toolu_1")); calltest.Code(res) != tool.CodeOutcomeUnknown || res.GetError().GetConstraint() != why {
+			t.Errorf("sent again: %v", res)
+		}
+		if found := advised(); strings.Contains(found.GetAdvice(), first) || !strings.HasSuffix(found.GetExplanation(), why) {
+			t.Errorf("found %v", found)
+		}
+		if _, err := operator(s).ResolveExecution(t.Context(), resolution(stateDone)); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// What a rule has refused it refuses again, until something else has happened.
+func TestARefusedCallIsNotSaidToRunWhenItIsSentAgain(t *testing.T) {
+	s := watched(t, calltest.Answers("the same"))
+	for _, n := range []int{1, 2, 3, 4, 5, 5} {
+		if res := s.Call(nth(n, "pay", orders(1))); n == 5 && calltest.Code(res) != tool.CodeLoopDetected {
+			t.Fatal(res)
+		}
+	}
+	found := find(t, s, &sidecallv1.FindExecutionsRequest{ToolUseId: "pay5"}).GetExecutions()
+	if len(found) != 1 || !strings.HasSuffix(found[0].GetAdvice(), "then it runs, or is refused.") {
+		t.Errorf("found %v", found)
+	}
+}
+
 // What is forgotten is told as that, and never as what never was.
 func TestWhatIsForgottenWasThere(t *testing.T) {
 	bubble(t, func(t *testing.T) {

@@ -78,11 +78,23 @@ func (r recorded) unknownAgain() *answer {
 	}
 	a := r.unknown(&tool.Failure{
 		Code: tool.CodeOutcomeUnknown, Evidence: tool.Ambiguous,
-		Constraint: "the sidecar that ran this call stopped before it recorded a result",
+		Constraint: unrecorded(r.Record),
 	}).answer
 	a.Replayed, a.Recorded = true, true
 	a.LastTook(r.Record.StartedAt, r.Record.FinishedAt)
 	return a
+}
+
+// redeclared is why nobody knows of a call whose tool was declared anew since.
+const redeclared = "it was tried when its tool could be repeated, and must not be repeated now"
+
+// unrecorded says why a call that may have run has no recorded result. One that has attempts had a result, and lost
+// it when it was sent again after its tool was declared anew.
+func unrecorded(record dedupe.Record) string {
+	if record.Attempts > 0 {
+		return redeclared
+	}
+	return "the sidecar that ran this call stopped before it recorded a result"
 }
 
 // unlessJournaled marks a replay of what waits in the journal: its duplicates at

@@ -19,7 +19,7 @@ func (r Report) Write(out io.Writer) {
 		fmt.Fprintf(out, "%s of the file cannot be read.\n", tool.Count(r.Broken, "line"))
 	}
 	if r.Calls == 0 {
-		fmt.Fprintln(out, "No calls were observed: put sidecall wrap --observe -- before the command of a server, or mode: observe into a profile.")
+		fmt.Fprintln(out, "No calls were observed: put sidecall wrap --observe -- before the command of a server, or mode: observe into a profile, whose file --file names.")
 		return
 	}
 	fmt.Fprintf(out, "%s of %s, %s to %s.\n%d of them said their id, and they are of %s.\nThis is what Sidecall would have done:\n\n",

@@ -204,11 +204,17 @@ func TestWhatADecisionIsAbout(t *testing.T) {
 	o := &operator{find: func(*sidecallv1.FindExecutionsRequest) *sidecallv1.FindExecutionsResponse {
 		return &sidecallv1.FindExecutionsResponse{Executions: []*sidecallv1.FoundExecution{{
 			ConversationId: "c1", ToolUseId: "a", Verdict: sidecallv1.Verdict_VERDICT_UNKNOWN, // of an earlier attempt
-			Execution: &sidecallv1.Execution{ToolName: "refund", State: sidecallv1.ExecutionState_EXECUTION_STATE_HELD},
-			Details:   &sidecallv1.CallDetails{ArgumentsJson: "{\"to\":\"\u202eecila\u200b\"", ArgumentsCut: true},
+			Execution: &sidecallv1.Execution{
+				ToolName: "refund", State: sidecallv1.ExecutionState_EXECUTION_STATE_HELD,
+				Result: &sidecallv1.ExecuteToolResponse{Content: "not sent since", Hold: &sidecallv1.Hold{Approved: true}},
+			},
+			Details: &sidecallv1.CallDetails{ArgumentsJson: "{\"to\":\"\u202eecila\u200b\"", ArgumentsCut: true},
 		}}}
 	}}
 	text := pageOf(t, o, callURL("", "c1", "", "a"))
+	if strings.Contains(text, "sends it again") {
+		t.Errorf("it is allowed, and runs: %s", text)
+	}
 	_, decision, _ := strings.Cut(text, "It will be sent with")
 	if !strings.Contains(decision, "not all of it is shown") {
 		t.Errorf("nothing is said of what is not shown: %s", decision)

@@ -206,7 +206,7 @@ func (c *Console) call(ctx context.Context, req *http.Request) (answer, error) {
 		if asked.PageToken = found.GetNextPageToken(); asked.GetPageToken() == "" {
 			return answer{
 				page: "failed", title: "Never seen", code: http.StatusNotFound,
-				body: fmt.Sprintf("No call of this id was claimed since %s. One that was refused before it was claimed leaves no record.", instant(found.GetRememberedSince())),
+				body: fmt.Sprintf("No call of this id was claimed since %s. One that was refused before it was claimed, or only observed, leaves no record.", instant(found.GetRememberedSince())),
 			}, nil
 		}
 	}
@@ -242,7 +242,7 @@ func (c *Console) decide(ctx context.Context, req *http.Request) (answer, error)
 	var err error
 	text := "It is denied, for good."
 	if req.FormValue("as") == "allow" {
-		text = "It is allowed: sent again with its id it runs, once."
+		text = "It is allowed." // what that means, the page of the call says
 		_, err = c.options.Operator.ApproveExecution(ctx, &sidecallv1.ApproveExecutionRequest{
 			ConversationId: req.FormValue("conversation"), TurnId: req.FormValue("turn"), ToolUseId: req.FormValue("id"),
 			DecidedBy: c.options.By, Reason: req.FormValue("reason"), Hold: req.FormValue("hold"), Fingerprint: req.FormValue("fingerprint"),

@@ -48,10 +48,11 @@ func (r *rule) Hear(now *rules.Now, heard *rules.Heard) *rules.Refusal {
 	return &rules.Refusal{Name: "approval", Hold: fmt.Sprintf("require_confirmation_after: %d; %s has failed so often in this prompt", r.most, r.call.Tool)}
 }
 
-// Leave implements rules.Rule.
+// Leave implements rules.Rule. All is kept that a log may have: under the next config more failures may
+// be allowed.
 func (r *rule) Leave(now *rules.Now, _ *result.Response, leaves *rules.Leaves) {
 	if now.Claimed && now.Sent > 0 && now.Failure != nil {
-		leaves.Append(dedupe.Append{Log: r.log(), Entry: []byte{1}, Keep: r.most})
+		leaves.Append(dedupe.Append{Log: r.log(), Entry: []byte{1}, Keep: dedupe.MaxLogEntries})
 	}
 }
 
