@@ -3,6 +3,7 @@ package sidecall
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
@@ -11,6 +12,9 @@ import (
 
 	sidecallv1 "github.com/sidecall/sidecall/proto/sidecall/v1"
 )
+
+// maxBatch is the most calls that one request may have.
+const maxBatch = 128
 
 // ExecuteTool runs one call; one whose effect must not be repeated at most once per
 // (Conversation, Turn, ID).
@@ -38,13 +42,18 @@ func (c *Client) ExecuteTools(ctx context.Context, calls ...Call) ([]*Result, er
 		}
 		requests[i] = call.request()
 	}
-	return c.batch(ctx, requests)
+	var results []*Result
+	for batch := range slices.Chunk(requests, maxBatch) {
+		more, err := c.batch(ctx, batch)
+		if err != nil {
+			return nil, err
+		}
+		results = append(results, more...)
+	}
+	return results, nil
 }
 
 func (c *Client) batch(ctx context.Context, calls []*sidecallv1.ExecuteToolRequest) ([]*Result, error) {
-	if len(calls) == 0 {
-		return nil, nil
-	}
 	var trailer metadata.MD
 	response, err := c.service.ExecuteTools(ctx, &sidecallv1.ExecuteToolsRequest{Calls: calls}, grpc.Trailer(&trailer))
 	if most := mostBytes(err, trailer); most != "" {

@@ -73,7 +73,7 @@ func (v *Conversation) Compact(ctx context.Context, leave Compaction) error {
 // load fetches all of it. After an error it is as it was, or unsure.
 func (v *Conversation) load(ctx context.Context) error {
 	service := v.client.Conversations()
-	resumed, err := insist(ctx, func() (*sidecallv1.ResumeConversationResponse, error) {
+	resumed, err := insist(ctx, v.client, func() (*sidecallv1.ResumeConversationResponse, error) {
 		return service.ResumeConversation(ctx, &sidecallv1.ResumeConversationRequest{
 			ConversationId: v.ID, CompactAfterTurns: v.leaves.AfterTurns, CompactToTokens: v.leaves.ToTokens,
 		})
@@ -87,7 +87,7 @@ func (v *Conversation) load(ctx context.Context) error {
 	v.Messages, v.pending, v.PromptID, v.unsure = nil, resumed.GetPending(), resumed.GetPromptId(), true
 	v.add(resumed.GetMessagesJson())
 	for int64(len(v.Messages)) < resumed.GetVersion() {
-		page, err := insist(ctx, func() (*sidecallv1.LoadConversationResponse, error) {
+		page, err := insist(ctx, v.client, func() (*sidecallv1.LoadConversationResponse, error) {
 			return service.LoadConversation(ctx, &sidecallv1.LoadConversationRequest{
 				ConversationId: v.ID, FromVersion: int64(len(v.Messages)), CompactBefore: resumed.GetCompactedBefore(),
 			})
@@ -100,6 +100,8 @@ func (v *Conversation) load(ctx context.Context) error {
 		}
 		v.add(page.GetMessagesJson())
 	}
+	// Whoever has appended meanwhile has made this one stale: the next append says so.
+	v.Messages = v.Messages[:resumed.GetVersion()]
 	v.unsure = false
 	return nil
 }
@@ -144,7 +146,7 @@ func (v *Conversation) append(ctx context.Context, turn string, open bool, messa
 		AppendId: rand.Text(), PromptId: v.PromptID,
 	}
 	v.unsure = true // whatever comes of it: what is not known to be refused may be kept
-	_, err := insist(ctx, func() (*sidecallv1.AppendMessagesResponse, error) {
+	_, err := insist(ctx, v.client, func() (*sidecallv1.AppendMessagesResponse, error) {
 		return v.client.Conversations().AppendMessages(ctx, request)
 	})
 	if err != nil {

@@ -25,6 +25,8 @@ type book struct {
 	sidecallv1.UnimplementedConversationServiceServer
 
 	appends [][]string
+	page    int      // messages of the first page; 0: all
+	since   []string // appended by another while it is loaded
 	sent    []*sidecallv1.AppendMessagesRequest
 	prompt  string // of the last append
 	// refuses appends, once each, with a status.
@@ -42,7 +44,16 @@ func (b *book) ResumeConversation(_ context.Context, r *sidecallv1.ResumeConvers
 		return nil, status.Error(codes.NotFound, "there is none")
 	}
 	all := slices.Concat(b.appends...)
-	return &sidecallv1.ResumeConversationResponse{Version: int64(len(all)), Provider: "anthropic", MessagesJson: all, Pending: b.pending, PromptId: b.prompt}, nil
+	first := all[:min(b.page, len(all))]
+	if b.page == 0 {
+		first = all
+	}
+	return &sidecallv1.ResumeConversationResponse{Version: int64(len(all)), Provider: "anthropic", MessagesJson: first, Pending: b.pending, PromptId: b.prompt}, nil
+}
+
+// LoadConversation has what came to it since it was resumed, too.
+func (b *book) LoadConversation(_ context.Context, r *sidecallv1.LoadConversationRequest) (*sidecallv1.LoadConversationResponse, error) {
+	return &sidecallv1.LoadConversationResponse{MessagesJson: append(slices.Concat(b.appends...), b.since...)[r.GetFromVersion():]}, nil
 }
 
 func (b *book) AppendMessages(_ context.Context, r *sidecallv1.AppendMessagesRequest) (*sidecallv1.AppendMessagesResponse, error) {
@@ -244,6 +255,19 @@ func TestAppendsAreKnownByTheirIDs(t *testing.T) {
 	}
 	if len(ids) != 4 {
 		t.Errorf("%d ids of %d requests", len(ids), len(b.sent))
+	}
+}
+
+// What another has appended while a conversation is loaded is none of it: nobody has said which of
+// its calls are open.
+func TestAConversationIsThatOfItsVersion(t *testing.T) {
+	b := &book{appends: [][]string{{`{"role":"user","content":"1"}`, `{"role":"assistant","content":"2"}`}}, page: 1, since: []string{wants}}
+	kept, err := keeping(t, b).Conversation(t.Context(), "c", sidecall.Anthropic)
+	if err != nil || len(kept.Messages) != 2 {
+		t.Fatalf("%s, %v", kept.Messages, err)
+	}
+	if err := kept.Append(t.Context(), "", `{"role":"user","content":"3"}`); err != nil || b.sent[0].GetExpectedVersion() != 2 {
+		t.Errorf("appended %v, %v", b.sent, err)
 	}
 }
 

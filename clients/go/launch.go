@@ -77,7 +77,7 @@ func (l Launch) Start(ctx context.Context, opts ...grpc.DialOption) (*Client, er
 	if err != nil {
 		return nil, errors.Join(err, p.stop())
 	}
-	client.end = p.stop
+	client.end, client.ended = p.stop, p.ended
 	return client, nil
 }
 
@@ -166,13 +166,23 @@ func (p *process) awaitReady(ctx context.Context, timeout time.Duration) (answer
 	case told := <-p.told:
 		return told, nil
 	case <-p.gone:
-		if p.exit != nil {
-			return answer{}, fmt.Errorf("the sidecar has ended: %w\n%s", p.exit, p.said())
-		}
-		return answer{}, fmt.Errorf("the sidecar has ended\n%s", p.said())
+		return answer{}, p.ended()
 	case <-ctx.Done():
 		return answer{}, fmt.Errorf("%w\n%s", context.Cause(ctx), p.said())
 	}
+}
+
+// ended is how it has; nil while it runs.
+func (p *process) ended() error {
+	select {
+	case <-p.gone:
+	default:
+		return nil
+	}
+	if p.exit != nil {
+		return fmt.Errorf("the sidecar has ended: %w\n%s", p.exit, p.said())
+	}
+	return fmt.Errorf("the sidecar has ended\n%s", p.said())
 }
 
 // said is the end of its log.

@@ -1,6 +1,7 @@
 package sidecall_test
 
 import (
+	"context"
 	"log/slog"
 	"os"
 	"os/exec"
@@ -69,6 +70,21 @@ echo '{"listen": "tcp://127.0.0.1:1", "missing": {"files": "connection refused"}
 func TestAScriptAroundASidecar(t *testing.T) {
 	if err := told(t, `echo starting; echo '{"listen": "tcp://127.0.0.1:1"}'; cat >/dev/null`).Close(); err != nil {
 		t.Error(err)
+	}
+}
+
+// One that has ended is not waited for: there is never to be another.
+func TestOneThatHasEndedIsNotWaitedFor(t *testing.T) {
+	client := told(t, `echo '{"listen": "tcp://127.0.0.1:1"}'; echo 'it was killed' >&2; exit 3`)
+	defer client.Close()
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second) // less than its patience
+	defer cancel()
+	_, err := client.RunTools(ctx, wants, sidecall.Call{ConversationID: "c"})
+	w := added(t, func(context.Context, struct{}) (string, error) { return "", nil })
+	for what, err := range map[string]error{"a turn": err, "a worker": client.Work(ctx, w)} {
+		if err == nil || !strings.Contains(err.Error(), "the sidecar has ended: exit status 3\nit was killed") {
+			t.Errorf("%s: %v", what, err)
+		}
 	}
 }
 

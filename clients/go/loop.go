@@ -20,9 +20,12 @@ const (
 )
 
 // Instructions is the paragraph of the system prompt that teaches the model what the
-// errors of the tools of a profile ask of it.
+// errors of the tools of a profile ask of it. While the sidecar is away it is asked again, for
+// 30 s.
 func (c *Client) Instructions(ctx context.Context, profile string) (string, error) {
-	res, err := c.service.GetInstructions(ctx, &sidecallv1.GetInstructionsRequest{Profile: profile})
+	res, err := insist(ctx, c, func() (*sidecallv1.GetInstructionsResponse, error) {
+		return c.service.GetInstructions(ctx, &sidecallv1.GetInstructionsRequest{Profile: profile})
+	})
 	return res.GetText(), err
 }
 

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
@@ -192,6 +193,33 @@ func TestALoopWhoseModelIsAway(t *testing.T) {
 		sidecall.LoopOptions{Of: sidecall.Call{ConversationID: "c"}})
 	if !errors.Is(err, away) || ended.ExitReason != "error" {
 		t.Errorf("%+v, %v", ended, err)
+	}
+}
+
+// So are tools and instructions asked for.
+func TestToolsAreAskedForAgainWhileTheSidecarIsAway(t *testing.T) {
+	asked := 0
+	client := connect(t, fake{list: func(*sidecallv1.ListToolsRequest) (*sidecallv1.ListToolsResponse, error) {
+		if asked++; asked == 1 {
+			return nil, status.Error(codes.Unavailable, "as the test wants it")
+		}
+		return &sidecallv1.ListToolsResponse{}, nil
+	}})
+	if _, err := client.Tools(t.Context(), sidecall.Anthropic, ""); err != nil || asked != 2 {
+		t.Errorf("asked %d times, %v", asked, err)
+	}
+}
+
+// Whoever does not wait for that any more is told so, and that it was away.
+func TestWaitingForASidecarIsCancelled(t *testing.T) {
+	ctx, leave := context.WithCancel(t.Context())
+	client := dial(t, "tcp://127.0.0.1:1", grpc.WithChainUnaryInterceptor(
+		func(ctx context.Context, method string, req, reply any, conn *grpc.ClientConn, invoke grpc.UnaryInvoker, opts ...grpc.CallOption) error {
+			defer leave()
+			return invoke(ctx, method, req, reply, conn, opts...)
+		}))
+	if _, err := client.Tools(ctx, sidecall.Anthropic, ""); !errors.Is(err, context.Canceled) || status.Code(err) != codes.Unavailable {
+		t.Errorf("error %v", err)
 	}
 }
 

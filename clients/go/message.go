@@ -86,7 +86,7 @@ func (c *Client) RunTools(ctx context.Context, message any, of Call) (*ToolMessa
 func (c *Client) run(ctx context.Context, request *sidecallv1.RunMessageRequest, of Call, most int64) (*ToolMessages, error) {
 	of.ToolUseID, of.ToolName, of.Arguments = "", "", ""
 	request.Shared, request.MaxResponseBytes = of.request(), most
-	answer, err := insist(ctx, func() (*sidecallv1.RunMessageResponse, error) { return c.service.RunMessage(ctx, request) })
+	answer, err := insist(ctx, c, func() (*sidecallv1.RunMessageResponse, error) { return c.service.RunMessage(ctx, request) })
 	if err != nil {
 		return nil, wrongMessage(err)
 	}
@@ -98,7 +98,7 @@ func (c *Client) run(ctx context.Context, request *sidecallv1.RunMessageRequest,
 
 // read is what a message asks for.
 func (c *Client) read(ctx context.Context, message []byte) (*sidecallv1.ReadMessageResponse, error) {
-	read, err := insist(ctx, func() (*sidecallv1.ReadMessageResponse, error) {
+	read, err := insist(ctx, c, func() (*sidecallv1.ReadMessageResponse, error) {
 		return c.service.ReadMessage(ctx, &sidecallv1.ReadMessageRequest{MessageJson: string(message)})
 	})
 	return read, wrongMessage(err)
@@ -140,19 +140,22 @@ func rawOf(texts []string) []json.RawMessage {
 }
 
 // insist asks again, for a while, as long as the sidecar is away: it drains, or is being
-// replaced.
-func insist[T any](ctx context.Context, ask func() (T, error)) (T, error) {
+// replaced. When the one that was launched has ended there is never to be another.
+func insist[T any](ctx context.Context, c *Client, ask func() (T, error)) (T, error) {
 	end, pause := time.Now().Add(patience), firstPause
 	for {
 		answer, err := ask()
 		if status.Code(err) != codes.Unavailable || time.Now().Add(pause).After(end) {
 			return answer, err
 		}
+		if ended := c.ended(); ended != nil {
+			return answer, ended
+		}
 		timer := time.NewTimer(pause)
 		select {
 		case <-ctx.Done():
 			timer.Stop()
-			return answer, err
+			return answer, fmt.Errorf("%w: %w", context.Cause(ctx), err)
 		case <-timer.C:
 		}
 		pause = min(2*pause, longestPause)

@@ -36,6 +36,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -154,7 +155,8 @@ type Client struct {
 	service sidecallv1.ToolServiceClient
 	closed  atomic.Bool
 
-	end func() error // of a sidecar that Launch.Start has started; else nil
+	// Of a sidecar that Launch.Start has started: end ends it, ended is how it has. Else nothing.
+	end, ended func() error
 }
 
 // Dial prepares a client for the sidecar at target: tcp://host:port,
@@ -167,7 +169,11 @@ func Dial(target string, opts ...grpc.DialOption) (*Client, error) {
 	if target == "" {
 		target = DefaultTarget
 	}
-	c := &Client{}
+	if !canBeMeant(target) {
+		return nil, fmt.Errorf("target: want tcp://host:port or unix:///path, got %q", target)
+	}
+	nothing := func() error { return nil }
+	c := &Client{end: nothing, ended: nothing}
 	own := []grpc.DialOption{
 		grpc.WithTransportCredentials(insecure.NewCredentials()),
 		// There is one retry layer, and it is in the sidecar.
@@ -191,6 +197,17 @@ func Dial(target string, opts ...grpc.DialOption) (*Client, error) {
 	return c, nil
 }
 
+// canBeMeant refuses what gRPC would take for something else: a host without a port for one with
+// 443, what stands before a path that is not absolute for an authority, a URL for a name.
+func canBeMeant(target string) bool {
+	if path, ok := strings.CutPrefix(target, "unix://"); ok {
+		return strings.HasPrefix(path, "/")
+	}
+	address, ok := strings.CutPrefix(target, "tcp://")
+	_, port, err := net.SplitHostPort(address)
+	return ok && err == nil && port != "" || !ok && !strings.HasPrefix(target, "http://") && !strings.HasPrefix(target, "https://")
+}
+
 // unlessClosed says of a request that fails when the client is closed that it is.
 func (c *Client) unlessClosed(ctx context.Context, method string, req, reply any, conn *grpc.ClientConn, invoke grpc.UnaryInvoker, opts ...grpc.CallOption) error {
 	err := invoke(ctx, method, req, reply, conn, opts...)
@@ -207,11 +224,7 @@ func (c *Client) Close() error {
 	if c.closed.Swap(true) {
 		return nil
 	}
-	err := c.conn.Close()
-	if c.end != nil {
-		err = errors.Join(err, c.end())
-	}
-	return err
+	return errors.Join(c.conn.Close(), c.end())
 }
 
 // Stub is the generated client, for what has no method here: GetExecution

@@ -6,6 +6,7 @@ import (
 	"net"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -260,6 +261,23 @@ func TestABatch(t *testing.T) {
 	}
 }
 
+// More calls than a request may have are several requests, one after the other.
+func TestMoreCallsThanABatchHas(t *testing.T) {
+	var sizes []int
+	client := connect(t, fake{tools: func(r *sidecallv1.ExecuteToolsRequest) (*sidecallv1.ExecuteToolsResponse, error) {
+		sizes = append(sizes, len(r.GetCalls()))
+		return ran(r)
+	}})
+	calls := make([]sidecall.Call, 129)
+	for i := range calls {
+		calls[i] = sidecall.Call{ToolUseID: strconv.Itoa(i), ToolName: "f", ConversationID: "c"}
+	}
+	results, err := client.ExecuteTools(t.Context(), calls...)
+	if err != nil || len(results) != 129 || results[128].GetToolUseId() != "128" || !slices.Equal(sizes, []int{128, 1}) {
+		t.Errorf("%d results of requests of %v calls, %v", len(results), sizes, err)
+	}
+}
+
 func TestATurnWithoutCallsAsksNobody(t *testing.T) {
 	client := dial(t, "tcp://127.0.0.1:1")
 	if results, err := client.ExecuteTools(t.Context()); err != nil || results != nil {
@@ -306,6 +324,21 @@ func TestToolsOfAllPages(t *testing.T) {
 	}
 }
 
+// One that has no end is refused.
+func TestToolsWhosePagesGoRoundInCircles(t *testing.T) {
+	next := map[string]string{"": "2", "2": "3", "3": "2"}
+	asked := 0
+	client := connect(t, fake{list: func(r *sidecallv1.ListToolsRequest) (*sidecallv1.ListToolsResponse, error) {
+		if asked++; asked > 9 {
+			return nil, status.Error(codes.Internal, "asked for ever")
+		}
+		return &sidecallv1.ListToolsResponse{NextPageToken: next[r.GetPageToken()]}, nil
+	}})
+	if _, err := client.ListTools(t.Context(), ""); !errors.Is(err, sidecall.ErrBrokenAnswer) {
+		t.Errorf("error %v", err)
+	}
+}
+
 func TestTargets(t *testing.T) {
 	answer := fake{list: func(*sidecallv1.ListToolsRequest) (*sidecallv1.ListToolsResponse, error) {
 		return &sidecallv1.ListToolsResponse{}, nil
@@ -330,6 +363,11 @@ func TestTargets(t *testing.T) {
 	}
 	if _, err := sidecall.Dial("tcp://127.0.0.1:8470\x00"); err == nil || !strings.Contains(err.Error(), "127.0.0.1:8470") {
 		t.Errorf("error of a target that is none: %v", err)
+	}
+	for _, target := range []string{"tcp://127.0.0.1", "tcp://", "unix://sidecall.sock", "http://127.0.0.1:8470", "https://sidecall:8470"} {
+		if _, err := sidecall.Dial(target); err == nil || err.Error() != "target: want tcp://host:port or unix:///path, got "+strconv.Quote(target) {
+			t.Errorf("error of a target that is none: %v", err)
+		}
 	}
 }
 

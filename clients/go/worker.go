@@ -190,8 +190,9 @@ const (
 )
 
 // Work serves the functions of a worker until ctx ends, which is no error: then the
-// calls that it has go on, for its Grace at the most. It ends with ErrClosed when the client is closed. It registers again whenever a
-// sidecar is there again. An error says that the sidecar refuses the worker, and why;
+// calls that it has go on, for its Grace at the most. It ends with ErrClosed when the client is
+// closed, and with an error when the sidecar that was launched has ended. It registers again
+// whenever another sidecar is there again. An error says that the sidecar refuses the worker, and why;
 // nothing of it is registered then.
 //
 // The same Client may make calls meanwhile, over the same connection.
@@ -219,6 +220,8 @@ func (c *Client) Work(ctx context.Context, w *Worker) error {
 			return nil
 		case c.closed.Load():
 			return ErrClosed
+		case c.ended() != nil:
+			return c.ended()
 		case lasting[status.Code(err)]:
 			return fmt.Errorf("the sidecar refuses the worker %s: %w", w.Name, err)
 		case s.registered():

@@ -240,6 +240,11 @@ function asText(config: unknown): string {
 
 /** What JSON would leave out, or would write as something else. */
 function cannotBeWritten(value: unknown): boolean {
+  return isLost(value) || ['bigint', 'function', 'symbol'].includes(typeof value)
+}
+
+/** What JSON would write as something else. */
+export function isLost(value: unknown): boolean {
   if (typeof value === 'number') return !Number.isFinite(value)
-  return ['bigint', 'function', 'symbol'].includes(typeof value) || value instanceof Map || value instanceof Set || value instanceof Promise
+  return [Map, Set, Promise, Error].some((one) => value instanceof one) || ArrayBuffer.isView(value)
 }

@@ -2,7 +2,7 @@
 import { WorkerService } from './contract.js'
 import { Failure, WrongField, WrongTool } from './errors.js'
 import type { ContentBlock, WorkerResult, WorkerTool } from './generated/messages.js'
-import { aFunction } from './launch.js'
+import { aFunction, isLost } from './launch.js'
 import { checked, flag, labels, milliseconds, object, readable, shown, text, type Checks } from './request.js'
 import { argumentsOf, type Arguments, type Given, type JsonSchema, type StandardSchema } from './schema.js'
 
@@ -162,7 +162,10 @@ function readableBlock(block: Partial<ContentBlock>): Partial<ContentBlock> {
 
 function json(value: unknown): string {
   try {
-    const text = JSON.stringify(value) as string | undefined
+    const text = JSON.stringify(value, (key, one) => {
+      if (isLost(one)) throw new TypeError(`${key === '' ? 'it' : key} is ${shown(one)}`)
+      return one as unknown
+    }) as string | undefined
     if (text !== undefined) return text
   } catch (error) {
     throw new TypeError(`the function ran, but its result is not JSON: ${(error as Error).message.split('\n', 1)[0]}`)

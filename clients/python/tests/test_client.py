@@ -223,6 +223,26 @@ class ClientTest(unittest.TestCase):
         )
         self.assertEqual([t.name for t in self.client.list_tools()], ["tool_", "tool_2", "tool_3"])
 
+    def test_a_close_that_is_broken_off_ends_its_sidecar(self) -> None:
+        async def cancelled() -> None:
+            client = AsyncSidecall(self.socket)
+            client._launched, client._works = launched, [mock.Mock(stop=mock.AsyncMock(side_effect=asyncio.CancelledError))]
+            with self.assertRaises(asyncio.CancelledError):
+                await client.close()
+            with self.assertRaises(ClientClosed):
+                await client.list_tools()
+
+        launched = mock.Mock()
+        asyncio.run(cancelled())
+        launched.stop.assert_called_once_with()
+        client, launched = Sidecall(self.socket), mock.Mock()
+        client._launched, client._works = launched, [mock.Mock(**{"stop.side_effect": KeyboardInterrupt})]
+        with self.assertRaises(KeyboardInterrupt):
+            client.close()
+        launched.stop.assert_called_once_with()
+        with self.assertRaises(ClientClosed):
+            client.list_tools()
+
     def test_targets(self) -> None:
         self.fake.answer = lambda r: pb.ListToolsResponse(tools=[pb.Tool(name=r.profile)])
         # A proxy that is set for the rest of the machine is none of our business.

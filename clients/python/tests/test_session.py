@@ -558,11 +558,12 @@ class SocketTest(unittest.TestCase):
         with tempfile.TemporaryDirectory() as directory:
             socket = Path(directory) / "s"
             socket.touch()
-            socket.chmod(0o666)
-            with self.assertRaisesRegex(UnsafeSocket, "any user of this machine may open this socket"):
-                Sidecall(f"unix://{socket}")
-            socket.chmod(0o600)
-            Sidecall(f"unix://{socket}").close()
+            for target in (f"unix://{socket}", f"unix:{socket}"):
+                socket.chmod(0o666)
+                with self.assertRaisesRegex(UnsafeSocket, "any user of this machine may open this socket"):
+                    Sidecall(target)
+                socket.chmod(0o600)
+                Sidecall(target).close()
             if os.getuid() == 0:
                 os.chown(socket, 65534, 65534)
                 with self.assertRaisesRegex(UnsafeSocket, "this socket is of the user 65534"):

@@ -318,11 +318,11 @@ class WorkTest(unittest.TestCase):
             "list": (lambda: [1, {"b": (2, {3})}], {"structured_content_json": '[1, {"b": [2, [3]]}]'}),
             "date": (lambda: date(2026, 11, 23), {"structured_content_json": '"2026-11-23"'}),
             "reply": (lambda: Reply("a", {"b": 1}), {"content": "a", "structured_content_json": '{"b": 1}'}),
-            "half": (lambda: "a\ud800", {"content": "a?"}),
+            "half": (lambda: "a\ud800", {"content": "a\ufffd"}),
             "awaitable": (lambda: asyncio.sleep(0, "later"), {"content": "later"}),
             "nan": (lambda: float("nan"), {**no_json, "content": NOT_JSON + "Out of range float values are not JSON"}),
             "object": (lambda: Ellipsis, {**no_json, "content": NOT_JSON + "there is nothing for a ellipsis"}),
-            "number_as_text": (lambda: Reply(wrong), {**no_json, "content": "AttributeError: 'int' object has no attribute 'encode'"}),
+            "number_as_text": (lambda: Reply(wrong), {**no_json, "content": "WrongField: text: want a str, got 5"}),
             "unsayable_failure": (never, unexpected),
             "mute": (mute, unexpected),
             "raises": (lambda: {}["a"], {"is_error": True, "content": "KeyError: 'a'"}),
@@ -780,6 +780,16 @@ class WorkTest(unittest.TestCase):
         with Sidecall(target) as s:
             s.tool(name="f")(lambda: "f")
             s.work(name="desk").start()
+
+    def test_what_is_wrong_with_a_function_is_said_at_once(self) -> None:
+        for said, says in (
+            ({"annotations": {"a": 1}}, r"the function f cannot be a tool: annotations\['a'\]: want a str, got 1"),
+            ({"annotations": ["a"]}, "the function f cannot be a tool: annotations: want a mapping of str, got a list"),
+            ({"annotations": {"a": "\ud800"}}, "want text that UTF-8 can hold"),
+            ({"sequential": "no"}, "the function f cannot be a tool: sequential: want a bool, got 'no'"),
+        ):
+            with self.subTest(says), self.assertRaisesRegex(WrongTool, says):
+                Worker("w").tool(name="f", **said)(lambda: "f")
 
     def test_what_is_wrong_with_a_worker_is_said_at_once(self) -> None:
         with Sidecall() as s:

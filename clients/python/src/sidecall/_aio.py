@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import inspect
 import os
 import threading
@@ -258,12 +259,13 @@ class AsyncSidecall:
         if self._pid != os.getpid():  # nor is the event loop of its works
             self._closed.set()
             return
-        for work in self._works:
-            await work.stop()
-        self._closed.set()
-        await self._channel.close(None)
-        if self._launched is not None:
-            await asyncio.to_thread(self._launched.stop)
+        async with contextlib.AsyncExitStack() as left:  # from the last one on, whatever comes of the others
+            if self._launched is not None:
+                left.push_async_callback(asyncio.to_thread, self._launched.stop)
+            left.push_async_callback(self._channel.close, None)
+            left.callback(self._closed.set)
+            for work in self._works:
+                left.push_async_callback(work.stop)
 
     async def __aenter__(self) -> AsyncSidecall:
         return self

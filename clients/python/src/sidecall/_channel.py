@@ -4,6 +4,7 @@ twice", and what is done about a sidecar that is away."""
 from __future__ import annotations
 
 import os
+import re
 import stat
 from collections.abc import Callable, Iterator
 from typing import Any, TypeGuard
@@ -90,9 +91,10 @@ def pauses(patience: float, now: Callable[[], float]) -> Iterator[float]:
 def check_socket(target: str) -> None:
     """Refuses a unix socket that is open to other users, or is theirs: who can open
     it can call tools, and whoever has made it answers in the sidecar's place."""
-    path = target.removeprefix("unix://") if target.startswith("unix:///") else ""
-    if not path or not hasattr(os, "getuid"):
+    named = re.match("unix:(?://)?(.+)", target)
+    if named is None or not hasattr(os, "getuid"):
         return
+    path = named[1]
     try:
         found = os.stat(path)
     except OSError:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import threading
 import time
@@ -315,14 +316,14 @@ class Sidecall:
         """Closes the connection. The sidecar finishes and records what it has
         begun; one that was launched ends then. Functions that serve calls may finish
         first. In a fork it ends nothing of the process that made the client."""
-        for work in self._works:
-            work.stop()
-        self._closed.set()
-        if self._pid != os.getpid():  # what they wait for is not in this process
-            return
-        self._channel.close()
-        if self._launched is not None:
-            self._launched.stop()
+        with contextlib.ExitStack() as left:  # from the last one on, whatever comes of the others
+            if self._pid == os.getpid():  # else what they wait for is not in this process
+                if self._launched is not None:
+                    left.callback(self._launched.stop)
+                left.callback(self._channel.close)
+            left.callback(self._closed.set)
+            for work in self._works:
+                left.callback(work.stop)
 
     def __enter__(self) -> Sidecall:
         return self

@@ -13,7 +13,7 @@ from datetime import timedelta
 from typing import Any
 
 from sidecall._errors import SidecallError
-from sidecall._request import _duration
+from sidecall._request import _duration, readable
 from sidecall.v1 import tool_service_pb2 as tools
 from sidecall.v1 import worker_service_pb2 as pb
 
@@ -154,11 +154,6 @@ def _plain(value: Any) -> Any:
     if callable(iso := getattr(value, "isoformat", None)):  # a date, or a time
         return iso()
     raise TypeError(f"there is nothing for a {type(value).__name__}")
-
-
-def readable(text: str) -> str:
-    """Text as UTF-8 can hold it."""
-    return text.encode("utf-8", "replace").decode("utf-8")
 
 
 #: Bytes of a message beside what it carries.

@@ -124,6 +124,11 @@ def identity(value: Any, at: str) -> str:
 
 def _name(value: Any, at: str) -> str:
     """A name is the model's: whatever it made up, the sidecar is to say so."""
+    return readable(value, at)
+
+
+def readable(value: Any, at: str = "text") -> str:
+    """Text as UTF-8 can hold it."""
     if not isinstance(value, str):
         raise WrongField(at, f"want a str, got {_shown(value)}")
     return _LONE.sub("\ufffd", value)

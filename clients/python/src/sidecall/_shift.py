@@ -11,9 +11,10 @@ import threading
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from sidecall._context import Context, Failure, _current, failure_of, fit, readable, result_of, unreadable
+from sidecall._context import Context, Failure, _current, failure_of, fit, result_of, unreadable
 from sidecall._line import Line
 from sidecall._places import Places
+from sidecall._request import readable
 from sidecall._worker import Function, Worker
 from sidecall.v1 import worker_service_pb2 as pb
 

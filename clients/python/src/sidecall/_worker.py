@@ -18,7 +18,7 @@ from typing import Any, Literal, ParamSpec, TypeVar, get_args, overload
 from sidecall._context import Context, Failure
 from sidecall._errors import WrongField, WrongTool
 from sidecall._places import Places
-from sidecall._request import _duration, text
+from sidecall._request import _bool, _duration, _labels, text
 from sidecall._shape import Field, NoSchema, Schema, hints_of, object_of
 from sidecall.v1 import tool_service_pb2 as tools
 from sidecall.v1 import worker_service_pb2 as pb
@@ -169,10 +169,10 @@ def declare(name: Any, description: Any, schema: Schema, **said: Any) -> pb.Work
         input_schema_json=_written(schema, "input_schema"),
         output_schema_json="" if output is None else _written(output, "output_schema"),
         effect=_effect(said.get("effect", "non_idempotent")),
-        annotations=dict(said.get("annotations") or {}),
+        annotations=_labels(said.get("annotations") or {}, "annotations"),
         attempt_timeout=_time(said, "attempt_timeout"),
         deadline=_time(said, "deadline"),
-        **{key: bool(said.get(key, False)) for key in ("sequential", "polling", "cancel_with_caller")},
+        **{key: _bool(said.get(key, False), key) for key in ("sequential", "polling", "cancel_with_caller")},
     )
 
 
