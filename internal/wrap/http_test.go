@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"path/filepath"
@@ -15,6 +16,7 @@ import (
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
+	"github.com/sidecall/sidecall/internal/backend/conn"
 	"github.com/sidecall/sidecall/internal/backend/mcptool"
 	"github.com/sidecall/sidecall/internal/observed"
 	"github.com/sidecall/sidecall/internal/wrap"
@@ -46,6 +48,7 @@ type site struct {
 	headers map[string]http.Header
 	gets    []string // the Last-Event-ID of each GET
 	left    int      // sessions that were ended
+	dying   sync.WaitGroup
 	refuse  func(w http.ResponseWriter, r *http.Request, m stubMessage) bool
 }
 
@@ -54,7 +57,7 @@ func newSite(t *testing.T, kind, ledger string) *site {
 	s := &site{streams: map[string]chan string{}, headers: map[string]http.Header{}, own: make(chan string, 10), kept: map[string][]string{}}
 	s.stub = stub{kind: kind, ledger: ledger, say: s.say, mu: &s.mu, exit: func(int) {
 		s.known = ""
-		go s.CloseClientConnections()
+		s.dying.Go(s.CloseClientConnections)
 		panic(http.ErrAbortHandler)
 	}}
 	s.Server = httptest.NewServer(s)
@@ -80,7 +83,7 @@ func (s *site) open(log *slog.Logger) func(mcptool.Listener) (wrap.Link, error) 
 	return func(l mcptool.Listener) (wrap.Link, error) {
 		return mcptool.RemoteConfig{
 			URL: s.URL, Headers: map[string]string{"Authorization": "Bearer x"}, MaxMessage: wrap.MaxMessage, Logger: log,
-			HTTPClient: &http.Client{Transport: &http.Transport{}},
+			HTTPClient: &http.Client{Transport: &http.Transport{DialContext: conn.NewSet().Dialer(new(net.Dialer).DialContext)}},
 		}.Open(l), nil
 	}
 }
@@ -296,8 +299,10 @@ func TestOverHTTPASessionIsForgotten(t *testing.T) {
 	t.Parallel()
 	w := start(t, "plain", true)
 	w.say(`{"jsonrpc":"2.0","id":9,"method":"stub/mute"}`)
+	w.until("the server works on it", func() bool { return w.entries("mute") == 1 })
 	has(t, w.call("1", "die", "d"), "OUTCOME_UNKNOWN", `"isError":true`)
 	has(t, w.answer("9"), `"error"`, "before its answer came")
+	w.site.dying.Wait() // a call on a kept connection that ends behind its first byte is of unknown outcome
 	has(t, w.call("2", "die", "d"), "OUTCOME_UNKNOWN")
 	has(t, w.call("3", "charge", "c"), "charged")
 	if w.entries("die") != 1 || w.entries("initialize") != 2 || w.entries("initialized") != 2 || w.entries("charge") != 1 {
